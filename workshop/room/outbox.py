@@ -9,8 +9,6 @@ from workshop.course.state import State
 from workshop.room.posts import RoomReport
 
 FOLDER = "outbox"
-MAX_WAITING = 1000
-"""So many reports wait at most; a workshop has a few dozen."""
 
 
 class Outbox:
@@ -26,8 +24,8 @@ class Outbox:
             OSError: it cannot be kept; nothing of it is left.
         """
         self.folder.mkdir(parents=True, exist_ok=True)
-        if len(self._paths()) >= MAX_WAITING:
-            raise OSError(f"{MAX_WAITING} reports wait already")
+        if (waiting := len(self._paths())) >= 1000:  # a workshop has a few dozen
+            raise OSError(f"{waiting} reports wait already")
         growing = self.folder / f"{report.id}.{os.getpid()}"
         try:
             with growing.open("wb") as file:

@@ -7,10 +7,10 @@ from typing import Annotated, Literal
 from msgspec import Meta, Struct
 
 MAX_BODY_BYTES = 4096
-"""The most bytes of a request that sends something."""
+"""Bytes, at most, of a request that sends something."""
 
 MAX_NAME = 40
-"""The most characters of a name."""
+"""Characters, at most, of a name."""
 
 CODE_LETTERS = "ABCDEFGHJKMNPQRSTUVWXYZ23456789"
 """What a join code is made of: nothing that is read as something else from the back row."""
