@@ -16,8 +16,8 @@ import pytest
 from room.conftest import OpenOne, RunningRoom
 from room.test_room import post, report
 
-from workshop.room import serving, web_app
 from workshop.room import open_room as open_room_module
+from workshop.room import serving, web_app
 from workshop.room.posts import MAX_BODY_BYTES, JoinPost
 from workshop.room.store import Store
 
