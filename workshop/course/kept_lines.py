@@ -12,13 +12,6 @@ from workshop.profiles import line_change, line_profile
 from workshop.profiles.line_profile import LineProfile, same_file, source_now, why_stale
 from workshop.profiles.line_tables import LineTable, tables
 
-MAX_FUNCTIONS = 3
-"""The number of functions that are kept, the hottest first."""
-
-MAX_LINES = 10
-MIN_SHARE = 0.01
-"""Of a function, at most so many lines are kept, and none with a smaller share of its time."""
-
 
 @dataclass(frozen=True)
 class KeptLine:
@@ -56,6 +49,7 @@ class KeptLines:
     command: str
     """The script with its arguments; "" where kernprof made the profile, which does not know."""
     functions: tuple[KeptFunction, ...]
+    """The three hottest, the hottest first."""
 
     def as_dict(self) -> dict[str, Any]:
         """Return plain values for JSON."""
@@ -116,7 +110,7 @@ def _read(path: Path, script: Path) -> Iterator[KeptLines]:
     functions = tuple(function for each in found.values() for function in map(_function, each) if function.lines)
     if source is not None and functions:
         command = " ".join(profile.recorded.command) if profile.recorded else ""
-        yield KeptLines(path.name, script.name, _hash(source), at, command, functions[:MAX_FUNCTIONS])
+        yield KeptLines(path.name, script.name, _hash(source), at, command, functions[:3])
 
 
 def _source(profile: LineProfile, script: Path) -> str | None:
@@ -128,8 +122,9 @@ def _source(profile: LineProfile, script: Path) -> str | None:
 
 
 def _function(table: LineTable) -> KeptFunction:
-    hottest = sorted(table.rows, key=lambda row: row.seconds, reverse=True)[:MAX_LINES]
-    rows = sorted((row for row in hottest if row.share >= MIN_SHARE), key=lambda row: row.first)
+    """Return the ten hottest lines of a function, without those that have less than 1 % of its time."""
+    hottest = sorted(table.rows, key=lambda row: row.seconds, reverse=True)[:10]
+    rows = sorted((row for row in hottest if row.share >= 0.01), key=lambda row: row.first)
     lines = tuple(KeptLine(row.first, row.hits, row.seconds, row.share, row.text) for row in rows)
     return KeptFunction(table.function.title, table.whole_s, lines)
 

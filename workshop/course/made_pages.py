@@ -7,9 +7,6 @@ from pathlib import Path
 
 from workshop.pages.template import maker_of
 
-BEGINNING = 4000
-"""The number of characters at the beginning of a page that name the command and the title."""
-
 
 @dataclass(frozen=True)
 class MadePage:
@@ -35,7 +32,7 @@ def find(folders: Iterable[Path], without: Iterable[str] = ()) -> list[MadePage]
 def _page(path: Path) -> MadePage | None:
     try:
         with path.open(encoding="utf-8", errors="replace") as file:
-            made = maker_of(file.read(BEGINNING))
+            made = maker_of(file.read(4000))  # which name the command and the title
         known = path.stat()
     except OSError:
         return None

@@ -13,9 +13,6 @@ from workshop.traces.path.critical_path import of_typical_step
 from workshop.traces.trace import DATA_WAIT, EventColumns, Trace
 from workshop.traces.trace_files import Rank
 
-DEEPEST = 8
-"""The number of levels that are drawn of events inside events."""
-
 KINDS = ("computation", "communication", "memory", "operator", "python", "delay", "wait", "step")
 
 PATH_KINDS = {
@@ -95,7 +92,7 @@ def _path(rank: Rank, trace: Trace) -> Iterator[Lanes]:
 
 
 def _lanes(label: str, names: list[str], events: EventColumns, kind: Ints) -> Lanes:
-    """Return a row of some events, in which an event is above those that it contains."""
+    """Return a row of some events, in which an event is above those that it contains, down to eight levels."""
     order = np.lexsort((-events.dur, events.ts))
     ends: list[int] = []
     depths = []
@@ -105,7 +102,5 @@ def _lanes(label: str, names: list[str], events: EventColumns, kind: Ints) -> La
         depths.append(len(ends))
         ends.append(end)
     lane = np.array(depths, np.int64)
-    shown = order[lane < DEEPEST]
-    return Lanes(
-        label, names, events.name[shown], kind[shown], lane[lane < DEEPEST], events.ts[shown], events.dur[shown]
-    )
+    lane, shown = lane[lane < 8], order[lane < 8]
+    return Lanes(label, names, events.name[shown], kind[shown], lane, events.ts[shown], events.dur[shown])

@@ -19,19 +19,7 @@ NOT_RUN, NOT_PROFILED = "not run", "not profiled"
 """The kinds of a statement that is still there, but has no hits on one side."""
 
 MIN_SLOWDOWN = 1.2
-"""Untouched lines that became slower or faster by less than this factor count as unchanged."""
-
-MIN_UNTOUCHED = 4
-"""With fewer untouched lines, the slowdown is not estimated."""
-
-MIN_HITS = 10
-"""Hits, at least, on one side: lines that run less often do not tell whether two runs were of the same length."""
-
-MORE_HITS = 1.1
-"""Two runs in which the lines ran this many times as often in one as in the other are not of the same length."""
-
-MIN_TIMED_S = 0.005
-"""Untouched lines with less time are not used for that."""
+"""The factor by which untouched lines become slower or faster, from which on they do not count as unchanged."""
 
 
 @dataclass(frozen=True)
@@ -313,26 +301,30 @@ def _pairs(old: _Runs, new: _Runs) -> Iterator[Pair]:
 def _slowdown(pairs: Sequence[Pair]) -> float:
     """Return how many times as long a hit of the untouched lines takes; 1 if they took as long, or do not agree.
 
-    Lines of a module's body and lines that call a profiled function are left out: these have the time of others, too.
+    It takes four lines that took 5 ms each, before and after. Lines of a module's body and lines that call a profiled
+    function are left out: these have the time of others, too.
     """
     calls = calls_of(timed.function for pair in pairs for timed in pair[1:] if timed)
     ratios = [
         mean(other.seconds) / other.row.hits * one.row.hits / mean(one.seconds)
         for kind, one, other in pairs
         if kind == "same" and one and other and one.function.name != "<module>" and not calls.search(one.row.text)
-        if min(*one.seconds, *other.seconds) >= MIN_TIMED_S and one.row.hits and other.row.hits
+        if min(*one.seconds, *other.seconds) >= 0.005 and one.row.hits and other.row.hits
     ]
-    if len(ratios) < MIN_UNTOUCHED:
+    if len(ratios) < 4:
         return 1.0
     quarter, half, three_quarters = quantiles(ratios, n=4)
     return half if quarter > MIN_SLOWDOWN or three_quarters < 1 / MIN_SLOWDOWN else 1.0
 
 
 def more_hits(hits: Iterable[tuple[int, int]]) -> float:
-    """Return how many times as often lines ran after as before, by their hits: the median; 1 if about as often."""
-    ratios = [after / before for before, after in hits if before and after and max(before, after) >= MIN_HITS]
+    """Return how many times as often lines ran after as before, by their hits: the median; 1 if about as often.
+
+    Lines with fewer than ten hits on both sides tell nothing, and runs within 10 % of each other are of one length.
+    """
+    ratios = [after / before for before, after in hits if before and after and max(before, after) >= 10]
     ratio = median(ratios) if ratios else 1.0
-    return 1.0 if 1 / MORE_HITS < ratio < MORE_HITS else ratio
+    return 1.0 if 1 / 1.1 < ratio < 1.1 else ratio
 
 
 def _same_files(old: Sequence[Path], new: Sequence[Path]) -> dict[Path, Path]:

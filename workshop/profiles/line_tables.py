@@ -15,9 +15,6 @@ from workshop.terminal import some_of
 
 TOGETHER = "all processes"
 
-QUICK_S, QUICK_SHARE = 1e-6, 0.1
-"""Lines that took no more than this a hit, the counting included, and the share of all time from which that is said."""
-
 
 @dataclass(frozen=True)
 class LineTable:
@@ -137,8 +134,9 @@ def notes(profile: LineProfile, tables: Mapping[str, Iterable[LineTable]]) -> li
             )
     found += _longer_than_the_run(profile, tables)
     lines = [line for function in profile.functions for line in function.lines]
-    quick_s = sum(line.seconds for line in lines if line.hits and line.seconds / line.hits < QUICK_S)
-    if quick_s > QUICK_SHARE * sum(line.seconds for line in lines):
+    # Lines of less than 1 µs a hit, the counting included, and a tenth of all time.
+    quick_s = sum(line.seconds for line in lines if line.hits and line.seconds / line.hits < 1e-6)
+    if quick_s > 0.1 * sum(line.seconds for line in lines):
         found.append(
             "some lines ran so often, and for so short a time, that counting them took most of their time: loops look "
             "slower than they are. `workshop measure` takes samples instead, and ranks them as they run uncounted"

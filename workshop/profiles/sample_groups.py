@@ -16,9 +16,6 @@ WORKER = "DataLoader worker"
 WAITING = ("sleep", "wait", "select", "poll", "accept", "acquire", "join", "recv", "get")
 """The names of Python functions that wait; `time.sleep` is native, so py-spy sees only the line that calls it."""
 
-ONLY_WAITS = 0.9
-"""The share of a thread's samples from which on it does nothing but wait."""
-
 _RANK = re.compile(r"RANK=(\d+) ")
 """The rank that `workshop record` writes before the command line of a process, as a shell would."""
 
@@ -66,7 +63,8 @@ def workers(recording: Recording) -> set[ProcessId]:
 def waiting_threads(recording: Recording) -> Callable[[Stack], bool]:
     """Return a function that tells whether a stack is of a thread that does nothing but wait, and is no main thread.
 
-    Such are the thread with which tqdm looks after its bars, and those that feed a queue to other processes.
+    It waits in 90 % of its samples. Such are the thread with which tqdm looks after its bars, and those that feed a
+    queue to other processes.
     """
     samples, waits = Counter[object](), Counter[object]()
     is_user_code = CodeOrigins(recording).is_user_code  # a function of one's own that is called get may do anything
@@ -77,7 +75,7 @@ def waiting_threads(recording: Recording) -> Callable[[Stack], bool]:
             waits[started] += stack.samples * (
                 leaf.name.rpartition(".")[2].lstrip("_") in WAITING and not is_user_code(leaf)
             )
-    only_wait = {thread for thread, count in waits.items() if count >= ONLY_WAITS * samples[thread]}
+    only_wait = {thread for thread, count in waits.items() if count >= 0.9 * samples[thread]}
     return lambda stack: _thread_begin(stack) in only_wait
 
 
