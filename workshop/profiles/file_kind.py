@@ -11,9 +11,10 @@ from pathlib import Path
 from workshop.errors import WorkshopError
 
 HEAD_BYTES = 1 << 16
-"""Bytes of a file's beginning, at most, that are looked at."""
+"""Bytes, at most: so much of a file's beginning is looked at."""
 
 GZIP = b"\x1f\x8b"
+
 
 TEXTS = (".cfg", ".csv", ".ini", ".log", ".md", ".rst", ".toml", ".txt", ".yaml", ".yml")
 """The ends of the names of texts that are no Python, though some of them could be read as such."""
