@@ -10,13 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 Floats = NDArray[np.float64]
 
 ERROR_RATE = 0.05
-"""The chance that any of the differences that are compared at once is taken for real although there is none."""
-
-PARTS = 2048
-"""The number of parts that Student's distribution is integrated in."""
-
-MANY = 1000.0
-"""From so many degrees of freedom on, Student's distribution is the normal one."""
+"""Probability that any of the differences that are compared at once is taken for real although there is none."""
 
 
 class MeanChange(NamedTuple):
@@ -73,11 +67,12 @@ def _error_squared(values: Floats) -> Floats:
 def student_t(freedom: float, outside: float = ERROR_RATE) -> float:
     """Return how far from 0 Student's t is, in either direction, with a probability, for degrees of freedom.
 
-    With t = sqrt(freedom) * tan(angle), its density is a power of the cosine.
+    With t = sqrt(freedom) * tan(angle), its density is a power of the cosine. From 1000 degrees on, it is the normal
+    distribution.
     """
-    if freedom >= MANY:
+    if freedom >= 1000:
         return NormalDist().inv_cdf(1 - outside / 2)
-    angle = np.linspace(0, np.pi / 2, PARTS + 1)
+    angle = np.linspace(0, np.pi / 2, 2049)
     within = np.cumsum(np.cos((angle[1:] + angle[:-1]) / 2) ** (freedom - 1))
     return float(np.sqrt(freedom) * np.tan(np.interp(1 - outside, np.append(0, within / within[-1]), angle)))
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Literal
 
 from workshop.course.tried_versions import untried
-from workshop.errors import WorkshopError, first_line
+from workshop.errors import first_line
 from workshop.pets.status import report
 from workshop.recording import py_spy
 from workshop.runs.machine import core_quota, own_executable, usable_cores
@@ -227,9 +227,8 @@ def check_py_spy() -> CheckResult:
     """Check that py-spy may attach to processes, which depends on system, container and user."""
     try:
         complaint, version = py_spy.why_no_access(), py_spy.version()
-    except WorkshopError as error:
-        found, _, remedy = str(error).rpartition("; ")
-        return CheckResult("py-spy", "warn", found, remedy)
+    except py_spy.NoPySpyError as error:
+        return CheckResult("py-spy", "warn", error.found, error.remedy)
     if not complaint:
         return CheckResult("py-spy", "ok", f"{version}, may attach (ptrace)")
     remedy = "docker run --cap-add=SYS_PTRACE; on macOS, sudo" if sys.platform in ("linux", "darwin") else ""
