@@ -21,6 +21,9 @@ from workshop.profiles.file_kind import GZIP, wrong_kind
 BLOCK_BYTES = 1 << 22
 """Bytes of JSON that are decoded at once: enough for speed, few enough for memory."""
 
+COMPRESSED_BYTES = 1 << 10
+"""Compressed bytes that are decompressed at once; up to this many are lost before damage."""
+
 MAX_BETWEEN = 64
 """Bytes, at most, that `"traceEvents": [` takes, or the space in front of a bare list, or between two events."""
 
@@ -151,9 +154,9 @@ class Decoder:
             yield block
 
     def _decompressed(self, file: BufferedReader) -> Iterator[bytes]:
-        """Decompress a kilobyte at a time, as all of it is lost where some is damaged; the gzip module loses more."""
+        """Decompress a little at a time, as all of it is lost where some is damaged; the gzip module loses more."""
         unzip, behind, self.truncated = zlib.decompressobj(wbits=31), b"", True
-        while piece := behind or file.read(1024):
+        while piece := behind or file.read(COMPRESSED_BYTES):
             behind = b""
             if unzip.eof:
                 piece = piece.lstrip(b"\0")

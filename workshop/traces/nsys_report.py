@@ -20,6 +20,9 @@ from workshop.traces.decoding import TraceError
 from workshop.traces.intervals import Ints
 from workshop.traces.trace import EventColumns, Trace
 
+BLOCK_ROWS = 1 << 15
+"""Rows that are fetched at once: the objects of a row take much memory."""
+
 NO_STREAM = 2**32 - 1
 """CUPTI's number for the stream of a synchronisation that waits for none in particular."""
 
@@ -155,7 +158,7 @@ class _Reader:
 
     def _read_table(self, cat: int, cursor: sqlite3.Cursor) -> None:
         known: dict[Any, int] = {}
-        while rows := cursor.fetchmany(1 << 15):  # a block at a time: the objects of a row take much memory
+        while rows := cursor.fetchmany(BLOCK_ROWS):
             keys, *others = zip(*rows, strict=True)
             known |= {key: self.names[self._words(_CATS[cat], key)] for key in dict.fromkeys(keys) if key not in known}
             name = np.fromiter(map(known.__getitem__, keys), np.int64, len(keys))
