@@ -116,12 +116,12 @@ def print_change(change: LineChange, everything: bool) -> None:
     out.print(Text(f"\n{compared(change)}"))
     for text in other_length(change):
         out.print(f"\n{filled(text)}")
-    largest = max((abs(each.seconds) for each in change.functions), default=0.0)
+    largest = max((abs(function.seconds) for function in change.functions), default=0.0)
     hidden = 0
-    for each in change.functions:
-        if everything or abs(each.seconds) >= MIN_SHARE * largest:
-            out.print(_change_heading(each))
-            _print_rows(_changed_rows(each, largest, everything), whole=True)
+    for function in change.functions:
+        if everything or abs(function.seconds) >= MIN_SHARE * largest:
+            out.print(_change_heading(function))
+            _print_rows(_changed_rows(function, largest, everything), whole=True)
         else:
             hidden += 1
     if hidden:

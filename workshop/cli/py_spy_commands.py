@@ -173,7 +173,7 @@ def _report_changes(before: Path, after: Path, total: bool, most: int | None, as
     for note in (*old.notes, *new.notes):
         say(note)
     if as_json or as_csv:
-        _print_data([each._asdict() for each in changes], SampleChange._fields, as_json)
+        _print_data([change._asdict() for change in changes], SampleChange._fields, as_json)
     else:
         print(changes_as_text(changes, old.samples, new.samples, terminal_width()))
         say(f"{old.samples} samples before, {new.samples} after. They are time only if both did the same work.")

@@ -78,9 +78,9 @@ class _StatusRow:
 
         count = 0
         with suppress(psutil.Error):
-            for each in psutil.Process().children(recursive=True):
+            for child in psutil.Process().children(recursive=True):
                 with suppress(psutil.Error):
-                    count += each.name() not in SHELLS
+                    count += child.name() not in SHELLS
         processes = f", {count} process{'es' * (count != 1)}" if count else ""
         return f"{self._name}: {time.monotonic() - self._begin_s:.0f} s{processes}; Ctrl-C ends it"
 

@@ -21,19 +21,19 @@ MORE_TABLES = "More: --tables NAME prints another table, --tables all prints all
 
 def findings_text(traces: Traces, findings: list[TraceFinding], width: int | None) -> str:
     """Return what costs time, and the tables that show what costs most; `width` is None without a terminal."""
-    names = [*dict.fromkeys(each.table for each in findings)][:2] or ["temporal", "operators"]
+    names = [*dict.fromkeys(finding.table for finding in findings)][:2] or ["temporal", "operators"]
     shown = tables_text({name: TABLES[name].rows(traces) for name in names}, len(traces) > 1, width)
     lines = []
-    for each in with_lessons(findings):
-        share = f"{'' if each.share is None else f'{each.share:.0%}':>4}  "
-        lines.append(wrapped(str(each), width, share, " " * len(share)))
+    for finding in with_lessons(findings):
+        share = f"{'' if finding.share is None else f'{finding.share:.0%}':>4}  "
+        lines.append(wrapped(str(finding), width, share, " " * len(share)))
     words = "\n".join(["What it costs, of the whole time", "", *lines]) if lines else all_clear(traces)
     return f"{words}\n\n{shown}\n\n{filled(MORE_TABLES)}"
 
 
 def with_lessons(findings: list[TraceFinding]) -> list[TraceFinding]:
     """Return the findings, each with the part that teaches what to do about it."""
-    taught = ((each, taught_in(each.topic)) for each in findings)
+    taught = ((finding, taught_in(finding.topic)) for finding in findings)
     return [replace(each, text=f"{each.text} ({lesson})") if lesson else each for each, lesson in taught]
 
 

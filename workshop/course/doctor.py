@@ -25,7 +25,7 @@ from workshop.runs.other_load import LoadMeter, OtherLoad
 OLDEST_PYTHON = (3, 11)
 
 KERNPROF_COLUMNS = 135
-"""The width of kernprof's table of train.py."""
+"""Columns of kernprof's table of train.py."""
 
 Status = Literal["ok", "warn", "fail"]
 
@@ -261,7 +261,7 @@ def check_data(data: Path) -> list[CheckResult]:
 
 def check_disk(data: Path) -> CheckResult:
     """Check that there is room in the data folder, or in the first one above it that exists."""
-    folder = next(each for each in (data.absolute(), *data.absolute().parents) if os.path.lexists(each))
+    folder = next(parent for parent in (data.absolute(), *data.absolute().parents) if os.path.lexists(parent))
     another = "name another data folder with --data"
     if not folder.is_dir():
         return CheckResult("disk", "fail", f"{folder} is not a folder", another)

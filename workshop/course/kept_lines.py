@@ -59,15 +59,15 @@ class KeptLines:
     def of_dict(cls, values: Mapping[str, Any]) -> Self:
         """Return what `as_dict` has made plain values of."""
         functions = []
-        for each in values["functions"]:
-            lines = tuple(KeptLine(**known_fields(KeptLine, line)) for line in each["lines"])
-            functions.append(KeptFunction(each["name"], each["seconds"], lines))
+        for function in values["functions"]:
+            lines = tuple(KeptLine(**known_fields(KeptLine, line)) for line in function["lines"])
+            functions.append(KeptFunction(function["name"], function["seconds"], lines))
         return cls(**known_fields(cls, values) | {"functions": tuple(functions)})
 
 
 def known_fields(kind: type[Any], values: Mapping[str, Any]) -> dict[str, Any]:
     """Return those of some values that are fields of a dataclass."""
-    return {each.name: values[each.name] for each in fields(kind) if each.name in values}
+    return {field.name: values[field.name] for field in fields(kind) if field.name in values}
 
 
 def of_script(script: Path) -> list[KeptLines]:
@@ -115,7 +115,7 @@ def _read(path: Path, script: Path) -> Iterator[KeptLines]:
 
 def _source(profile: LineProfile, script: Path) -> str | None:
     """Return the source of the script that ran; None if it is unknown, or another script ran."""
-    of_script = [each for each in profile.functions if each.lines and same_file(each.file, script)]
+    of_script = [function for function in profile.functions if function.lines and same_file(function.file, script)]
     if not of_script or (not profile.recorded and any(why_stale(profile, each, script) for each in of_script)):
         return None
     return profile.source(of_script[0].file)

@@ -195,7 +195,7 @@ def _memory(memory: Values) -> Iterator[str]:
     yield "<h3>Memory of all tensors at the peak</h3>"
     rows = {f"before: {memory['before']}": memory["before_bytes"], f"after: {memory['after']}": memory["after_bytes"]}
     rows["the limit"] = memory["limit_bytes"]
-    most = max(each for each in rows.values() if each is not None)
+    most = max(row for row in rows.values() if row is not None)
     for label, each in rows.items():
         if each is not None:
             colour = "var(--rest)" if label == "the limit" else "var(--memory)"
@@ -277,8 +277,8 @@ def _pages(pages: Sequence[Values], folder: Path) -> str:
 def _machines(checks: Sequence[Values]) -> Iterator[str]:
     """Yield a table for each machine, with the versions and the checks that ran there."""
     groups: dict[str, list[Values]] = {}
-    for each in checks:
-        groups.setdefault(str((each["machine"], each["versions"], each["device"])), []).append(each)
+    for check in checks:
+        groups.setdefault(str((check["machine"], check["versions"], check["device"])), []).append(check)
     for of_one in groups.values():
         machine, versions = of_one[0]["machine"], of_one[0]["versions"]
         gpus = machine["gpus"]

@@ -19,7 +19,7 @@ NOT_RUN, NOT_PROFILED = "not run", "not profiled"
 """The kinds of a statement that is still there, but has no hits on one side."""
 
 MIN_SLOWDOWN = 1.2
-"""The factor by which untouched lines become slower or faster, from which on they do not count as unchanged."""
+"""A factor: untouched lines that became slower or faster by less count as unchanged."""
 
 
 @dataclass(frozen=True)
@@ -151,7 +151,11 @@ class LineChange:
         Raises:
             WorkshopError: there is no such function.
         """
-        functions = [each for each in self.functions if any(one.is_called(name) for one in (*each.before, *each.after))]
+        functions = [
+            function
+            for function in self.functions
+            if any(one.is_called(name) for one in (*function.before, *function.after))
+        ]
         if not functions:
             raise WorkshopError(f"no function {name} ran in either; see --diff without --function")
         return replace(self, functions=functions)
@@ -250,7 +254,7 @@ def between(before: Sequence[LineProfile], after: Sequence[LineProfile], *, same
     slowdown = _slowdown(pairs)
     hits = [(one.row.hits, other.row.hits) for _, one, other in pairs if one and other and not same_length]
     functions = [_function_change(group, len(pairs), slowdown, more_hits(hits)) for group in _groups(pairs)]
-    functions.sort(key=lambda each: abs(each.seconds), reverse=True)
+    functions.sort(key=lambda function: abs(function.seconds), reverse=True)
     runs_s = [_seconds(before), _seconds(after)]
     known = all(map(all, runs_s))
     runs = len(before), len(after)
@@ -265,7 +269,7 @@ def _seconds(profiles: Sequence[LineProfile]) -> list[float]:
 
 def _machines(profiles: Sequence[LineProfile]) -> dict[Path, OtherLoad]:
     """What other programs used of the cores in each run where that was recorded, by the profile."""
-    known = [(each.path, each.recorded.machine) for each in profiles if each.recorded]
+    known = [(profile.path, profile.recorded.machine) for profile in profiles if profile.recorded]
     return {path: machine for path, machine in known if machine}
 
 
@@ -279,7 +283,7 @@ def _pairs(old: _Runs, new: _Runs) -> Iterator[Pair]:
     for one in old.rows:
         known = found.get(one.function.file, {}).get(one.statement)
         candidates = after[files[one.function.file], known.first] if known else []
-        candidates = [each for each in candidates if each.place == one.place]
+        candidates = [candidate for candidate in candidates if candidate.place == one.place]
         same = max(candidates, key=one.is_like, default=None)
         if same:
             after[same.function.file, same.statement].remove(same)
@@ -403,10 +407,10 @@ def _calls_inside(rows: Sequence[_TimedRow], functions: Sequence[Function]) -> d
     """
     found: dict[_TimedRow, list[float]] = {}
     for function in functions if len(functions) > 1 else ():
-        of_rows = [each.seconds for each in rows if each.function == function]
+        of_rows = [row.seconds for row in rows if row.function == function]
         together = [sum(of_run) for of_run in zip(*of_rows, strict=True)]
         call = calls_of([function])
-        callers = [each for each in rows if each.function != function and call.search(each.row.text)]
+        callers = [row for row in rows if row.function != function and call.search(row.row.text)]
         if len(callers) == 1 and sum(callers[0].seconds) >= sum(together):
             known = found.get(callers[0], [0.0] * len(together))
             found[callers[0]] = [one + other for one, other in zip(known, together, strict=True)]

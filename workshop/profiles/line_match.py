@@ -53,7 +53,7 @@ def match(before: Source, after: Source) -> dict[int, Match]:
     gaps: list[Gap] = []
     for name, other in names.items():
         _align(old[name], new[other], same, gaps)
-    units, new_units = ([unit for each in functions.values() for unit in each] for functions in (old, new))
+    units, new_units = ([unit for function in functions.values() for unit in function] for functions in (old, new))
     moved = dict(_moved(units, new_units, same))
     found = {*moved.keys(), *moved.values()}
     left = [[[unit for unit in units if unit not in found] for units in gap] for gap in gaps]

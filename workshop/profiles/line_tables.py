@@ -71,12 +71,12 @@ def tables(
     source = cache(partial(source_of, profile))
     found = {}
     for group, functions in groups.items():
-        ran = [(each, source(each.file)) for each in functions if each.lines]
+        ran = [(function, source(function.file)) for function in functions if function.lines]
         of_group = [LineTable(each, text.rows(each), text, each.seconds) for each, text in ran]
         wanted = (each for each in of_group if name is None or each.function.is_called(name))
         found[group] = _hottest_first(_outermost(each, of_group) for each in wanted)
     if name and not any(found.values()):
-        known = some_of(sorted({each.name for each in profile.functions if each.lines})) or "none"
+        known = some_of(sorted({function.name for function in profile.functions if function.lines})) or "none"
         raise WorkshopError(f"no function {name} ran in {profile.path}; those that did: {known}")
     return found
 

@@ -259,8 +259,8 @@ class OpenRoom:
     def people(self) -> list[dict[str, Any]]:
         """Return who has joined, by their real names, for the instructor."""
         return [
-            {"id": each.id, "name": each.name, "state": each.state.value, "machine": each.machine}
-            for each in self._standings.people.values()
+            {"id": person.id, "name": person.name, "state": person.state.value, "machine": person.machine}
+            for person in self._standings.people.values()
         ]
 
     async def _readmit(self, participant: str) -> None:

@@ -132,9 +132,9 @@ def serve(
 def _refuse_to_share_secrets(share: Path | None, database: str, at: ServedAt) -> None:
     """Raise an error if the folder that everybody gets has the room's database, or its private key."""
     secrets = [None if "://" in database else Path(database), at.private_key or at.certificate]
-    for each in filter(None, secrets):
-        if share and each.resolve().is_relative_to(share.resolve()):
-            raise WorkshopError(f"{each} lies in {share}, so the whole class could fetch it; keep it elsewhere")
+    for secret in filter(None, secrets):
+        if share and secret.resolve().is_relative_to(share.resolve()):
+            raise WorkshopError(f"{secret} lies in {share}, so the whole class could fetch it; keep it elsewhere")
 
 
 def _listen(at: ServedAt) -> socket.socket:

@@ -93,7 +93,7 @@ class SharedFiles:
 
     def projects(self) -> list[str]:
         """Return the projects that there are packages of."""
-        return sorted({each.project for each in self._files.values()} - {""})
+        return sorted({file.project for file in self._files.values()} - {""})
 
     def index(self) -> str:
         """Return the page of pip's index that lists the projects."""
@@ -101,7 +101,7 @@ class SharedFiles:
 
     def index_of(self, project: str) -> str | None:
         """Return the page of pip's index that lists a project's packages, with their hashes; None if there are none."""
-        found = [each for each in self._files.values() if each.project == normalised(project)]
+        found = [file for file in self._files.values() if file.project == normalised(project)]
         links = [(f"../../files/{quote(each.name)}#sha256={each.sha256}", each.name) for each in found]
         return _page(project, sorted(links)) if links else None
 

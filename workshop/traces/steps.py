@@ -34,7 +34,7 @@ def traced_steps(trace: Trace) -> list[TracedStep]:
     steps = Spans(trace.events.ts[rows], trace.events.end[rows])
     numbers = [_number(trace, row) for row in rows]
     phases = with_the_rest(phase_spans(trace), steps, steps.end - steps.start)
-    columns = (each.tolist() for each in phases.values())
+    columns = (phase.tolist() for phase in phases.values())
     times = [dict(zip(TRACED, step, strict=True)) for step in zip(*columns, strict=True)]
     communicating, busy = shared(_communication(trace), steps), shared(trace.gpu.spans(), steps)
     fields = (numbers, steps.start.tolist(), steps.end.tolist(), times, communicating.tolist(), busy.tolist())

@@ -7,7 +7,7 @@ from workshop.traces.breakdown import Row
 from workshop.traces.tables import TABLES, Column
 
 MAX_ROWS = 10
-"""The most rows of a table that are shown; JSON and CSV have all."""
+"""Rows of a table, at most, that are shown; JSON and CSV have all."""
 
 
 class TextTable(NamedTuple):

@@ -353,7 +353,7 @@ class _ColumnBuilder:
             column[on_gpu] = _integers(args, name)
             columns.append(column)
         bandwidth = np.full(len(events), -1.0)
-        bandwidth[on_gpu] = [_float(each.bandwidth) for each in args]
+        bandwidth[on_gpu] = [_float(arg.bandwidth) for arg in args]
         return [*columns, bandwidth]
 
     def _ns(self, microseconds: Any, events: list[TraceEvent], name: str) -> Ints:

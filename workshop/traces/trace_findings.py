@@ -14,7 +14,7 @@ from workshop.traces.trace import DATA_WAIT, Trace
 from workshop.traces.trace_files import Rank
 
 LONG_STEP = 1.5
-"""Medians of all steps, more than which a step takes that is long."""
+"""Medians of all steps: a step that takes more is long."""
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ def findings(traces: dict[Rank, Trace]) -> list[TraceFinding]:
             costs += (_device if len(trace.gpu) else _cpu)(who, trace, whole_us)
         costs += _critical_path(who, trace)
         facts += _peaks(who, trace)
-    costly = [each for each in costs + _slowest_rank(traces) if (each.share or 0.0) >= 0.03]
+    costly = [cost for cost in costs + _slowest_rank(traces) if (cost.share or 0.0) >= 0.03]
     return sorted(costly, key=lambda each: -(each.share or 0.0)) + facts
 
 
@@ -62,7 +62,7 @@ def _data_wait(who: str, trace: Trace) -> list[TraceFinding]:
         return []
     text = f"{who}the training waits for data for {waiting / whole:.0%} of its steps ({_time(waiting)})"
     path = critical_path.of_typical_step(trace)
-    if path and (without := [each.without for each in path.operators if re.match(DATA_WAIT, each.name)]):
+    if path and (without := [operator.without for operator in path.operators if re.match(DATA_WAIT, operator.name)]):
         text += f"; without this, {path.window.name} would take {_time(without[0])} instead of {_time(path.duration)}"
     share = waiting / whole * _share_of_steps(trace)
     return [TraceFinding(share, f"{text}; load it faster", "data wait", "steps")]
@@ -72,11 +72,11 @@ def _long_steps(who: str, trace: Trace) -> list[TraceFinding]:
     lengths = [step.end - step.start for step in traced_steps(trace)]
     if len(lengths) < 5:
         return []  # among fewer, a single long one does not stand out
-    usual = median(lengths)
-    excess = [length - usual for length in lengths if length > LONG_STEP * usual]
+    median_ns = median(lengths)
+    excess = [length - median_ns for length in lengths if length > LONG_STEP * median_ns]
     text = (
         f"{who}{len(excess)} of {len(lengths)} steps took more than {LONG_STEP} times as long as the median, "
-        f"{_time(usual)}: {_time(sum(excess))} more in all. What happened then that does not happen in the others?"
+        f"{_time(median_ns)}: {_time(sum(excess))} more in all. What happened then that does not happen in the others?"
     )
     return [TraceFinding(sum(excess) / sum(lengths), text, "long steps", "steps")]
 
@@ -136,10 +136,10 @@ def _cpu(who: str, trace: Trace, whole_us: float) -> list[TraceFinding]:
 
 def _critical_path(who: str, trace: Trace) -> list[TraceFinding]:
     path = critical_path.of_typical_step(trace)
-    operators = [each for each in path.operators if not re.match(DATA_WAIT, each.name)] if path else []
+    operators = [operator for operator in path.operators if not re.match(DATA_WAIT, operator.name)] if path else []
     if path is None or not operators:
         return []
-    most = min(operators, key=lambda each: each.without)  # the wait for data is another finding's
+    most = min(operators, key=lambda operator: operator.without)  # the wait for data is another finding's
     kind, time = max(path.times().items(), key=lambda each: each[1])
     said = {KINDS[UNKNOWN], KINDS[DATA]} | (set() if len(trace.gpu) else {KINDS[COMMUNICATION]})
     if kind in said:  # of what nobody knows, or what another finding says: on a CPU, communication is a wait
@@ -191,7 +191,7 @@ def _peaks(who: str, trace: Trace) -> list[TraceFinding]:
         text = f"{who}at most {_size(row['peak(bytes)'])} of memory on {row['device']} were in use at once ({when})"
         if row["device"] == "cpu":
             text += f", without what was allocated {memory.BEFORE}"
-        here = [each for each in holders if each["device"] == row["device"]]
+        here = [holder for holder in holders if holder["device"] == row["device"]]
         before = [each for each in here if each["name"] == memory.BEFORE]
         largest = [each for each in here if each["name"] != memory.BEFORE][:1]
         sources = [(each, memory.BEFORE) for each in before]

@@ -184,7 +184,7 @@ class HtaGraph:
 
     def _only_thread(self, word: str) -> int | None:
         cats = ("cpu_op", "user_annotation")
-        tids = {each.tid for each in self.events.values() if word in each.name and each.cat in cats}
+        tids = {event.tid for event in self.events.values() if word in event.name and event.cat in cats}
         return tids.pop() if len(tids) == 1 else None
 
     def _add_thread(self, events: list[HtaEvent]) -> None:

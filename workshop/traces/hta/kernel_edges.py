@@ -114,7 +114,7 @@ class KernelEdges:
 def _queue_lengths(events: dict[int, HtaEvent], calls: list[HtaEvent]) -> dict[int, int]:
     """Return the length of the queue after each launch and each begin of a kernel."""
     launched = {call.correlation: call for call in sorted(calls, key=lambda call: call.place)}
-    kernels = [each for each in events.values() if each.stream != -1 and each.correlation in launched]
+    kernels = [event for event in events.values() if event.stream != -1 and event.correlation in launched]
     streams = {kernel.correlation: kernel.stream for kernel in kernels}
     changes = [(call.ts, 1, call.place, streams[call.correlation]) for call in launched.values()]
     changes += [(kernel.ts, -1, kernel.place, kernel.stream) for kernel in kernels]

@@ -54,7 +54,7 @@ def frequent(trace: Trace, operator: str, least: int = 1) -> list[Sequence]:
         )
         for key, each in rows.items()
     ]
-    return sorted(sequences, key=lambda each: (-each.occurrences, "|".join(each.names)))
+    return sorted(sequences, key=lambda sequence: (-sequence.occurrences, "|".join(sequence.names)))
 
 
 def events_in(trace: Trace, sequence: Sequence) -> Ints:

@@ -56,7 +56,7 @@ def analyses(traces: dict[int, Trace]) -> dict[str, Any]:
     several_steps = len({name for trace in traces.values() for name in trace.names if re.match(STEP, name)}) > 1
     events = {rank: hta_events(trace) for rank, trace in traces.items()}
     # Before any sum is taken: of times since 1970, a float holds no sum exactly.
-    begin = min((each.ts.min() for each in events.values() if len(each.ts)), default=0.0)
+    begin = min((of_rank.ts.min() for of_rank in events.values() if len(of_rank.ts)), default=0.0)
     events = {rank: each._replace(ts=each.ts - begin) for rank, each in events.items()}
     ranks = {rank: _Rank(trace, events[rank], several_steps) for rank, trace in traces.items()}
     return {

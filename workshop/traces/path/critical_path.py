@@ -180,13 +180,13 @@ def operator_rows(path: CriticalPath | None) -> list[Row]:
     return [
         {
             "step": path.window.name,
-            "name": each.name,
-            "launched_by": each.launched_by,
-            "count": each.runs,
-            "time(us)": each.time / 1000,
-            "share_pctg": 100 * each.time / path.duration,
-            "without(us)": each.without / 1000,
-            "gain_pctg": 100 * (path.duration - each.without) / path.duration,
+            "name": operator.name,
+            "launched_by": operator.launched_by,
+            "count": operator.runs,
+            "time(us)": operator.time / 1000,
+            "share_pctg": 100 * operator.time / path.duration,
+            "without(us)": operator.without / 1000,
+            "gain_pctg": 100 * (path.duration - operator.without) / path.duration,
         }
-        for each in path.operators
+        for operator in path.operators
     ]
