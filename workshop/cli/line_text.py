@@ -93,12 +93,12 @@ def _print_rows(lines: list[Line], whole: bool = False) -> None:
     widths = [max(map(len, column)) for column in zip(*(cells[:-1] for _, cells in lines), strict=True)]
     for style, (*figures, source) in lines:
         beside = [f"{cell:>{width}}" for cell, width in zip(figures, widths, strict=True)]
-        room = "  ".join([*beside, ""])
-        if whole and len(room) < out.width / 2:
-            shown = textwrap.wrap(" ".join(source.split()), out.width - len(room)) or [""]
-            row = "\n".join((room if not number else " " * len(room)) + text for number, text in enumerate(shown))
+        begin = "  ".join([*beside, ""])
+        if whole and len(begin) < out.width / 2:
+            shown = textwrap.wrap(" ".join(source.split()), out.width - len(begin)) or [""]
+            row = begin + f"\n{' ' * len(begin)}".join(shown)
         else:
-            row = _cut(f"{room}{' '.join(source.split())}".rstrip(), out.width)
+            row = _cut(f"{begin}{' '.join(source.split())}".rstrip(), out.width)
         out.print(Text(row, style))
 
 

@@ -248,8 +248,8 @@ def _counted(samples: int, of: int) -> str:
 
 
 def _fit(left: str, right: str, width: int) -> str:
-    """Put both texts on a line; cut the beginning of `right` if there is no room."""
-    room = width - len(left) - 2
-    if len(right) > room:
-        right = "…" + right[len(right) - max(room, 12) + 1 :]
+    """Put both texts on a line; cut the beginning of `right` if they do not fit."""
+    columns = width - len(left) - 2
+    if len(right) > columns:
+        right = "…" + right[len(right) - max(columns, 12) + 1 :]
     return f"{left}  {right}"[:width]

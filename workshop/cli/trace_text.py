@@ -123,9 +123,9 @@ def _titled(
     """
     widths = [max(map(len, cells)) for cells in zip(headings, *rows, strict=True)]
     for at in names if width is not None else ():
-        room = max((width or 0) - sum(widths) + widths[at] - 2 * (len(widths) - 1), 12)  # however narrow it is
+        widest = max((width or 0) - sum(widths) + widths[at] - 2 * (len(widths) - 1), 12)  # however narrow it is
         for row in rows:
-            row[at] = cut(row[at], room)
-        widths[at] = min(widths[at], room)
+            row[at] = cut(row[at], widest)
+        widths[at] = min(widths[at], widest)
     more = f"\n... and {left_out} more; --json has all" if left_out else ""
     return f"{title}\n\n{plain_table(headings, rows, numbers)}{more}"

@@ -87,8 +87,8 @@ def newest(script: Path, content: bytes) -> KeptLines | None:
             return None
     except OSError:
         return None
-    now = _hash(source_now(script) or "")
-    return next((each for each in reversed(of_script(script)) if each.fingerprint == now), None)
+    known = _hash(source_now(script) or "")
+    return next((lines for lines in reversed(of_script(script)) if lines.fingerprint == known), None)
 
 
 def more_hits(before: KeptLines, after: KeptLines) -> float:

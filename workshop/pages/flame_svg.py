@@ -34,9 +34,9 @@ def svg(root: Node, title: str, compared: bool = False) -> str:
 
     What an import does is left out, and so are threads that only wait; the title says how many samples they have.
     """
-    now, earlier = _without_waiting(root)
-    if now or earlier:
-        samples = f"{now} and {earlier} samples" if compared else f"{now} samples"
+    after, before = _without_waiting(root)
+    if after or before:
+        samples = f"{after} and {before} samples" if compared else f"{after} samples"
         title += f", without {samples} of {WAITING_THREADS}"
     boxes = list(_boxes(root))
     height = HEAD + ROW * (max(depth for _, depth, _, _ in boxes) + 1) + 8
@@ -53,9 +53,9 @@ def svg(root: Node, title: str, compared: bool = False) -> str:
         if compared:
             says += f"; {node.before} before"
             look = _change(node, max(root.samples, root.before))
-        room = int((width - 4) / CHARACTER)
-        text = escape(cut(node.label.text, room))
-        words = f'<text x="{left + 2:.1f}" y="{y + 12}">{text}</text>' if room >= 3 else ""
+        letters = int((width - 4) / CHARACTER)
+        text = escape(cut(node.label.text, letters))
+        words = f'<text x="{left + 2:.1f}" y="{y + 12}">{text}</text>' if letters >= 3 else ""
         box = f'<rect x="{left:.2f}" y="{y}" width="{width:.2f}" height="{ROW - 1}" rx="1.5" {look}/>'
         lines.append(f"<g><title>{escape(says)}</title>{box}{words}</g>")
     return "\n".join([*lines, "</svg>", ""])
@@ -84,7 +84,7 @@ def _without_waiting(node: Node, depth: int = 0) -> tuple[int, int]:
         gone = 0, 0
     else:
         of_children = [_without_waiting(child, depth + 1) for child in (node.children or {}).values()]
-        gone = sum(now for now, _ in of_children), sum(before for _, before in of_children)
+        gone = sum(after for after, _ in of_children), sum(before for _, before in of_children)
     node.samples, node.before = node.samples - gone[0], node.before - gone[1]
     return gone
 

@@ -243,7 +243,7 @@ class Decoder:
         """Return an event whose name is not escaped, or whose values have unexpected types; nothing if it is lost."""
         for data in (piece, _NAME.sub(_escaped, piece.decode("utf-8", "replace").encode())):
             with suppress(*UNDECODABLE, ValueError, TypeError, OverflowError):
-                return self._decode(msgspec.json.encode([_usual(_object(data))]))
+                return self._decode(msgspec.json.encode([_converted(_object(data))]))
         return []
 
 
@@ -272,22 +272,22 @@ def _escaped(found: re.Match[bytes]) -> bytes:
     return found[1] + _NOT_ESCAPED.sub(escape, found[2])
 
 
-def _usual(event: dict[str, Any]) -> dict[str, Any]:
-    """Return an event with values of the usual types; raise an error if it has no valid times."""
-    usual = {key: value for key, value in event.items() if value is not None}
-    usual |= {key: as_usual(usual[key]) for key, as_usual in _USUAL.items() if key in usual}
-    args = usual.pop("args", None)
+def _converted(event: dict[str, Any]) -> dict[str, Any]:
+    """Return an event with values of the types that torch writes; raise an error if it has no valid times."""
+    fields = {key: value for key, value in event.items() if value is not None}
+    fields |= {key: convert(fields[key]) for key, convert in _CONVERSIONS.items() if key in fields}
+    args = fields.pop("args", None)
     if isinstance(args, dict):
         odd = {key for key in _KNOWN_ARGS if type(args.get(key)) not in (int, float, str)}
-        usual["args"] = {key: value for key, value in args.items() if key not in odd}
-    return usual
+        fields["args"] = {key: value for key, value in args.items() if key not in odd}
+    return fields
 
 
 def _number(value: Any) -> Any:
     return value if type(value) in (int, float, str) else str(value)
 
 
-_USUAL: dict[str, Callable[[Any], Any]] = {
+_CONVERSIONS: dict[str, Callable[[Any], Any]] = {
     "name": str,
     "cat": str,
     "ts": float,
