@@ -221,7 +221,7 @@ def _print_kept(kept: "Sequence[KeptScript]") -> None:
     if not kept:
         print("No script was kept here.")
         return
-    dates = (f"{each.date:%d %B %Y, %H:%M}" for each in kept)
+    dates = (f"{script.date:%d %B %Y, %H:%M}" for script in kept)
     rows = zip(kept, dates, strict=True)
     print_rows([("done" * each.is_done, each.part or "?", f"{each.path.name}, {date}", "") for each, date in rows])
     print("\nTo put one back: workshop restore PART, or FILE")

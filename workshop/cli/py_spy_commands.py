@@ -214,8 +214,8 @@ def as_text(rows: list[ReportRow], width: int | None) -> str:
 def changes_as_text(changes: list[SampleChange], before: int, after: int, width: int | None) -> str:
     """Return the changes between two recordings with `before` and `after` samples, to fit `width` columns."""
     rows = [
-        (f"{each.change:+d}", _counted(each.before, before), _counted(each.after, after), each.name, each.path)
-        for each in changes
+        (f"{row.change:+d}", _counted(row.before, before), _counted(row.after, after), row.name, row.path)
+        for row in changes
     ]
     wide = plain_table(SampleChange._fields, rows, right=(0, 1, 2), line=" | ")
     if width is None or max(map(len, wide.splitlines())) <= width:

@@ -101,7 +101,7 @@ def check_torchvision() -> CheckResult:
 def check_versions() -> list[CheckResult]:
     """Name what is older or newer than what the workshop was tried with; it may work all the same."""
     remedy = "if something fails, install a version that was tried"
-    return [CheckResult("versions", "warn", each, remedy) for each in untried()]
+    return [CheckResult("versions", "warn", sentence, remedy) for sentence in untried()]
 
 
 def check_device() -> CheckResult:
@@ -116,14 +116,14 @@ def check_device() -> CheckResult:
             devices = available_devices()
     except Exception as error:
         return CheckResult("device", "fail", first_line(error), "see torch above")
-    if old := next(filter(None, (_OLD_DRIVER.search(str(each.message)) for each in warned)), None):
+    if old := next(filter(None, (_OLD_DRIVER.search(str(warning.message)) for warning in warned)), None):
         major, minor = divmod(int(old["version"]), 1000)  # 11040 is CUDA 11.4
         found = f"cpu alone: the NVIDIA driver is too old for torch, it knows CUDA {major}.{minor // 10}"
         remedy = "update the driver, or install a torch built for that CUDA: https://pytorch.org/get-started"
         return CheckResult("device", "warn", found, remedy)
     if devices == ["cpu"] and shutil.which("nvidia-smi"):
         remedy = "there is an NVIDIA driver: install a torch built for CUDA, or a newer driver"
-        if torch.version.cuda and not any("CUDA" in str(each.message) for each in warned):
+        if torch.version.cuda and not any("CUDA" in str(warning.message) for warning in warned):
             remedy = "torch sees no GPU: ask the cluster for one, or see whether CUDA_VISIBLE_DEVICES hides it"
         return CheckResult("device", "warn", "cpu alone", remedy)
     note = "; no CUDA, so copies to a GPU cannot be timed" if devices == ["cpu"] else ""

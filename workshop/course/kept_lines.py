@@ -116,7 +116,7 @@ def _read(path: Path, script: Path) -> Iterator[KeptLines]:
 def _source(profile: LineProfile, script: Path) -> str | None:
     """Return the source of the script that ran; None if it is unknown, or another script ran."""
     of_script = [function for function in profile.functions if function.lines and same_file(function.file, script)]
-    if not of_script or (not profile.recorded and any(why_stale(profile, each, script) for each in of_script)):
+    if not of_script or (not profile.recorded and any(why_stale(profile, function, script) for function in of_script)):
         return None
     return profile.source(of_script[0].file)
 

@@ -168,8 +168,8 @@ class LineChange:
             "slowdown": self.slowdown,
             "more_hits": self.more_hits,
             "machines": [{str(path): load.as_dict() for path, load in side.items()} for side in self.machines],
-            "before_s": sum(each.before_s for each in self.functions),
-            "after_s": sum(each.after_s for each in self.functions),
+            "before_s": sum(function.before_s for function in self.functions),
+            "after_s": sum(function.after_s for function in self.functions),
             "functions": [
                 {
                     "before": [each.name for each in function.before],
@@ -336,7 +336,7 @@ def _same_files(old: Sequence[Path], new: Sequence[Path]) -> dict[Path, Path]:
     found = {}
     for file in old:
         same = [each for each in new if each.name == file.name]
-        same = [each for each in same if each.parent.name == file.parent.name] if len(same) > 1 else same
+        same = [path for path in same if path.parent.name == file.parent.name] if len(same) > 1 else same
         if len(same) == 1:
             found[file] = same[0]
     left, new_left = [each for each in old if each not in found], [each for each in new if each not in found.values()]

@@ -250,10 +250,10 @@ class OpenRoom:
         people = self._standings.people
         received = await self.in_store(lambda store: store.reports())
         return [
-            {"name": people[each.participant].name, "participant": each.participant, "received_at": each.received_at}
-            | {"happened_at": each.happened_at}
-            | {name: getattr(each.report, name) for name in each.report.__struct_fields__ if name != "at"}
-            for each in received
+            {"name": people[item.participant].name, "participant": item.participant}
+            | {"received_at": item.received_at, "happened_at": item.happened_at}
+            | {name: getattr(item.report, name) for name in item.report.__struct_fields__ if name != "at"}
+            for item in received
         ]
 
     def people(self) -> list[dict[str, Any]]:

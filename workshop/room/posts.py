@@ -95,7 +95,7 @@ def clean_name(name: str) -> str:
         ValueError: it is empty, too long, or has characters that show as nothing or change what stands beside them.
     """
     plain = re.sub(r"\s+", " ", unicodedata.normalize("NFC", name)).strip()
-    marks = sum(unicodedata.category(each).startswith("M") for each in plain)
+    marks = sum(unicodedata.category(letter).startswith("M") for letter in plain)
     if not plain or len(plain) > MAX_NAME or not plain.isprintable() or marks > len(plain) // 2:
         raise ValueError(f"a name has 1 to {MAX_NAME} visible characters")
     return plain

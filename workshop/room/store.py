@@ -180,18 +180,18 @@ class Store:
 
     def keep(self, received: Sequence[ReceivedReport]) -> list[Kept]:
         """Keep reports in one transaction, each once, and say for each what became of it."""
-        keys = {(each.participant, each.report.id) for each in received}
+        keys = {(item.participant, item.report.id) for item in received}
         with self._transaction() as connection:
             columns = (_reports.c.participant, _reports.c.id)
             chosen = sql.select(*columns, _reports.c.report).where(sql.tuple_(*columns).in_(keys))
             known = {(participant, report_id): text for participant, report_id, text in connection.execute(chosen)}
             new, outcomes = [], []
-            for each in received:
-                key, text = (each.participant, each.report.id), msgspec.json.encode(each.report).decode()
+            for item in received:
+                key, text = (item.participant, item.report.id), msgspec.json.encode(item.report).decode()
                 if key not in known:
                     known[key] = text
-                    when = {"received_at": each.received_at, "happened_at": each.happened_at}
-                    new.append({"participant": each.participant, "id": each.report.id, "report": text} | when)
+                    when = {"received_at": item.received_at, "happened_at": item.happened_at}
+                    new.append({"participant": item.participant, "id": item.report.id, "report": text} | when)
                     outcomes.append(Kept.NEW)
                 else:
                     outcomes.append(Kept.AGAIN if known[key] == text else Kept.OTHER)

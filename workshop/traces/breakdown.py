@@ -187,7 +187,7 @@ def _steps_or_launching_threads(trace: Trace) -> tuple[int, int] | None:
 def comm_comp(trace: Trace) -> Row:
     """Return the time of the communication on all devices, and the share of it that is hidden under computation."""
     whole = sum(spans(of_device, "COMMUNICATION").length for of_device in by_device(trace))
-    exposed = sum(each.length for each in exposed_communication(trace))
+    exposed = sum(when.length for when in exposed_communication(trace))
     return {"communication_time(us)": whole / 1000, "comp_comm_overlap_pctg": _percent(whole - exposed, whole)}
 
 

@@ -29,7 +29,7 @@ def text_table(name: str, rows: list[Row], several: bool) -> TextTable | None:
         several: whether they are of several ranks.
     """
     table = TABLES[name]
-    columns = [each for each in table.columns if any(row.get(each.key) not in (None, 0.0) for row in rows)]
+    columns = [column for column in table.columns if any(row.get(column.key) not in (None, 0.0) for row in rows)]
     if all(column.is_label for column in columns):
         return None
     columns = [Column("rank", "rank")] * several + columns

@@ -307,7 +307,7 @@ class _ColumnBuilder:
         index = np.flatnonzero(lasting) + self.count
         self.count += len(events)
         if len(index) < len(events):
-            self._add_allocations([each for each in events if each.dur is None and each.name == ALLOCATION])
+            self._add_allocations([event for event in events if event.dur is None and event.name == ALLOCATION])
         events = list(compress(events, lasting))
         if not events:
             return

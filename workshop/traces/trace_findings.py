@@ -158,7 +158,7 @@ def _critical_path(who: str, trace: Trace) -> list[TraceFinding]:
 def _whole_us(trace: Trace) -> float:
     """Return the time of all devices, with that of the steps before and after their kernels; without one, of a CPU."""
     if len(trace.gpu):
-        return sum(each.whole for each in breakdown.device_times(trace)) / 1000
+        return sum(time_of.whole for time_of in breakdown.device_times(trace)) / 1000
     return sum(row["kernel_time(us)"] for row in breakdown.temporal(trace))
 
 
@@ -192,10 +192,10 @@ def _peaks(who: str, trace: Trace) -> list[TraceFinding]:
         if row["device"] == "cpu":
             text += f", without what was allocated {memory.BEFORE}"
         here = [holder for holder in holders if holder["device"] == row["device"]]
-        before = [each for each in here if each["name"] == memory.BEFORE]
-        largest = [each for each in here if each["name"] != memory.BEFORE][:1]
+        before = [holder for holder in here if holder["name"] == memory.BEFORE]
+        largest = [holder for holder in here if holder["name"] != memory.BEFORE][:1]
         sources = [(each, memory.BEFORE) for each in before]
-        sources += [(each, f"{each['name']} ({each['phase']})") for each in largest]
+        sources += [(holder, f"{holder['name']} ({holder['phase']})") for holder in largest]
         parts = [f"{_size(each['bytes'])} ({each['share_pctg']:.0f}%) from {source}" for each, source in sources]
         found.append(TraceFinding(None, f"{text}; of that {' and '.join(parts)}", "memory", "held"))
     return found

@@ -111,8 +111,8 @@ def _parts(
     told = _worth_a_word(difference, table)[:MAX_NAMED]
     if not told:
         return []
-    parts = [f"{_more_or_less(each.difference_ns)} {say(each.name)}" for each in told]
-    rest = difference.step.difference_ns - sum(each.difference_ns for each in told)
+    parts = [f"{_more_or_less(change.difference_ns)} {say(change.name)}" for change in told]
+    rest = difference.step.difference_ns - sum(change.difference_ns for change in told)
     if sums_up and abs(rest) >= difference.step.worth_a_word_ns:
         parts.append(f"{_more_or_less(rest)} in all the rest")
     return [f"{begin}: {', '.join(parts)}."]

@@ -22,13 +22,13 @@ class KernelEdges:
     def __init__(self, graph: HtaGraph) -> None:
         self.graph = graph
         self.all = graph.all
-        calls = [each for each in graph.all.values() if each.partner > 0 and LAUNCHING.match(each.name)]
+        calls = [event for event in graph.all.values() if event.partner > 0 and LAUNCHING.match(event.name)]
         self.calls = sorted(calls, key=lambda call: call.ts)
         self.queued = _queue_lengths(graph.all, self.calls)
         self.records: dict[int, HtaEvent] = {}
-        for each in graph.all.values():
-            if each.name == "cudaEventRecord":
-                self.records.setdefault(each.correlation, each)
+        for event in graph.all.values():
+            if event.name == "cudaEventRecord":
+                self.records.setdefault(event.correlation, event)
         self.last: dict[int, CPNode] = {}
         """The end of what ran last, by stream."""
         self.awaited: dict[int, int] = {}
