@@ -12,6 +12,9 @@ Floats = NDArray[np.float64]
 ERROR_RATE = 0.05
 """Probability that any of the differences that are compared at once is taken for real although there is none."""
 
+MANY = 1000.0
+"""Degrees of freedom, from which on Student's distribution is the normal one."""
+
 
 class MeanChange(NamedTuple):
     """The difference of two means, after less before; arrays with a value for each pair of samples."""
@@ -67,10 +70,9 @@ def _error_squared(values: Floats) -> Floats:
 def student_t(freedom: float, outside: float = ERROR_RATE) -> float:
     """Return how far from 0 Student's t is, in either direction, with a probability, for degrees of freedom.
 
-    With t = sqrt(freedom) * tan(angle), its density is a power of the cosine. From 1000 degrees on, it is the normal
-    distribution.
+    With t = sqrt(freedom) * tan(angle), its density is a power of the cosine.
     """
-    if freedom >= 1000:
+    if freedom >= MANY:
         return NormalDist().inv_cdf(1 - outside / 2)
     angle = np.linspace(0, np.pi / 2, 2049)
     within = np.cumsum(np.cos((angle[1:] + angle[:-1]) / 2) ** (freedom - 1))

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
-from typer.core import TyperCommand
+from typer.core import TyperCommand, TyperOption
 
 from workshop.cli.options import INSTRUMENTS, CsvOption, JsonOption, exclude_each_other
 from workshop.cli.output import print_csv, print_json, progress_line, say, terminal_width, write_file
@@ -31,7 +31,7 @@ class NamesTables(TyperCommand):
         from workshop.traces.tables import TABLES
 
         for option in self.params:
-            if option.name == "tables":
+            if isinstance(option, TyperOption) and option.name == "tables":
                 known = f"{', '.join(TABLES)}; or all. With --diff: {', '.join(OF_STEPS)}."
                 option.help = f"Print these tables instead of the findings, separated by commas: {known}"
         super().format_help(ctx, formatter)
