@@ -30,7 +30,7 @@ def test_findings_are_ordered_by_what_they_cost(trace: Any) -> None:
     assert found[0].share == pytest.approx(95 / 200), "of the time of both steps"
     [data] = [finding for finding in found if finding.topic == "data wait"]
     assert data.share == 0.2
-    assert "waits for data for 20%" in str(data)
+    assert "waits for data for 20%" in data.text
 
 
 def test_a_step_that_takes_longer_than_the_others(trace: Any) -> None:

@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import replace
 
 from workshop.cli.output import filled, plain_table
 from workshop.parts import taught_in
@@ -24,17 +23,17 @@ def findings_text(traces: Traces, findings: list[TraceFinding], width: int | Non
     names = [*dict.fromkeys(finding.table for finding in findings)][:2] or ["temporal", "operators"]
     shown = tables_text({name: TABLES[name].rows(traces) for name in names}, len(traces) > 1, width)
     lines = []
-    for finding in with_lessons(findings):
-        share = f"{'' if finding.share is None else f'{finding.share:.0%}':>4}  "
-        lines.append(wrapped(str(finding), width, share, " " * len(share)))
+    for share, sentence in with_lessons(findings):
+        begin = f"{'' if share is None else f'{share:.0%}':>4}  "
+        lines.append(wrapped(sentence, width, begin, " " * len(begin)))
     words = "\n".join(["What it costs, of the whole time", "", *lines]) if lines else all_clear(traces)
     return f"{words}\n\n{shown}\n\n{filled(MORE_TABLES)}"
 
 
-def with_lessons(findings: list[TraceFinding]) -> list[TraceFinding]:
-    """Return the findings, each with the part that teaches what to do about it."""
+def with_lessons(findings: list[TraceFinding]) -> list[tuple[float | None, str]]:
+    """Return the share and the sentence of each finding, with the part that teaches what to do about it."""
     taught = ((finding, taught_in(finding.topic)) for finding in findings)
-    return [replace(each, text=f"{each.text} ({lesson})") if lesson else each for each, lesson in taught]
+    return [(each.share, f"{each.text} ({lesson})" if lesson else each.text) for each, lesson in taught]
 
 
 def finding_row(finding: TraceFinding) -> Row:

@@ -11,7 +11,7 @@ from workshop.probe.phases import TRACED
 from workshop.traces.breakdown import Row
 from workshop.traces.table_text import TextTable, text_table
 from workshop.traces.trace_files import Traces
-from workshop.traces.trace_findings import TraceFinding, all_clear
+from workshop.traces.trace_findings import all_clear
 
 MAX_EVENTS = 200_000
 """Events, at most, that a page shows, which are the longest ones; the number of the others is named."""
@@ -39,12 +39,13 @@ TIMELINE = """\
 <p id="details" aria-live="polite">&nbsp;</p>"""
 
 
-def page(traces: Traces, tables: dict[str, list[Row]], findings: list[TraceFinding]) -> str:
-    """Return a page that shows traces, the tables of their analyses by name, and what costs time."""
+def page(traces: Traces, tables: dict[str, list[Row]], findings: list[tuple[float | None, str]]) -> str:
+    """Return a page that shows traces, the tables of their analyses by name, and what costs time: shares, sentences."""
     names = ", ".join(sorted({trace.path.name for trace in traces.values()})[:3])
     title = f"{len(traces)} trace{'s' * (len(traces) != 1)}: {names}"
-    shares = ["" if finding.share is None else f"<b>{finding.share:.0%}</b> " for finding in findings]
-    costs = "".join(f"<li>{share}{escape(str(each))}</li>" for share, each in zip(shares, findings, strict=True))
+    costs = "".join(
+        f"<li>{'' if share is None else f'<b>{share:.0%}</b> '}{escape(sentence)}</li>" for share, sentence in findings
+    )
     costs = section(
         "What it costs, of the whole time", f'<ol id="findings">{costs or f"<li>{all_clear(traces)}</li>"}</ol>'
     )

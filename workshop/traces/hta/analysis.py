@@ -358,7 +358,7 @@ class TraceAnalysis:
 
     def get_findings(self) -> list[str]:
         """Return sentences about what costs time; what costs most comes first."""
-        return [str(finding) for finding in findings(self.traces)]
+        return [finding.text for finding in findings(self.traces)]
 
     def get_critical_path(
         self, annotation: str | None = None, instance_id: int = 0
