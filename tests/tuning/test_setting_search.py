@@ -8,8 +8,8 @@ import pytest
 from workshop.probe.loader_settings import LoaderSettings
 from workshop.runs.other_load import OtherLoad
 from workshop.tuning.setting_search import SettingSearch
-from workshop.tuning.tried_settings import Became, TriedSetting
-from workshop.tuning.tuning_result import Reason, Tuning, Why
+from workshop.tuning.tried_settings import TriedSetting
+from workshop.tuning.tuning_result import AdviceKind, AdviceReason, Tuning
 
 Machine = Callable[[LoaderSettings], float]
 NOISE = 0.03
@@ -206,7 +206,7 @@ def test_what_other_programs_may_have_made_is_undecided_and_told() -> None:
         search.add(settings, [two_cores(settings) * each for each in (1.0, 1.01, 0.99, 1.0)])
     assert search.taken is None
     reason = search.reason(interrupted=False)
-    assert (reason.why, reason.slower) == (Why.MAYBE_OTHERS, 2.0)
+    assert (reason.kind, reason.slower) == (AdviceKind.MAYBE_OTHERS, 2.0)
     assert Tuning(reason, present=search.present).says == (
         "busy machine: num_workers=2 may be 2.00x faster, or it is the other programs, which may have made steps "
         "2.00x as long."
@@ -234,33 +234,27 @@ def test_if_no_worker_can_load_it_is_left() -> None:
             search.fail(settings, "no")
         else:
             search.add(settings, [90.0, 91.0, 90.0])
-    assert search.reason(interrupted=False) == Reason(Why.NOT_FASTER)
-    assert search.reason(interrupted=True) == Reason(Why.NOT_YET_FASTER)
+    assert search.reason(interrupted=False) == AdviceReason(AdviceKind.NOT_FASTER)
+    assert search.reason(interrupted=True) == AdviceReason(AdviceKind.NOT_YET_FASTER)
 
 
 def test_nothing_is_known_before_the_first_trial() -> None:
-    search = SettingSearch(LoaderSettings(0), 10.0)
-    assert search.taken is None
-    assert search.reason(interrupted=True).why is Why.NOTHING_MEASURED
+    assert SettingSearch(LoaderSettings(0), 10.0).reason(interrupted=True).kind is AdviceKind.NOTHING_MEASURED
 
 
-def test_pinned_memory_is_tried_for_batches_that_go_to_a_gpu() -> None:
-    def pinning(settings: LoaderSettings) -> float:
-        return sleeping(settings) + (0.0 if settings.pin_memory else 5.0)
-
-    for pins in (False, True):
-        search, _ = found(pinning, LoaderSettings(0), 10.0, pins=pins)
-        assert search.taken
-        assert search.taken.settings.pin_memory is pins
+@pytest.mark.parametrize("pins", [False, True])
+def test_pinned_memory_is_tried_for_batches_that_go_to_a_gpu(pins: bool) -> None:
+    search, _ = found(lambda each: sleeping(each) + 5.0 * (not each.pin_memory), LoaderSettings(0), 10.0, pins=pins)
+    assert search.taken
+    assert search.taken.settings.pin_memory is pins
 
 
 def test_it_is_said_than_which_setting_another_is_slower() -> None:
     search, _ = found(sleeping, LoaderSettings(), 10.0)
     assert search.taken
-    became = {setting.settings.workers: setting for setting in search.outcomes()}
-    workers = search.taken.settings.workers
-    assert [became[number].became for number in (workers, 0, 2)] == [Became.TO_TAKE, Became.AS_IT_IS, Became.SLOWER]
-    assert became[2].outcome == f"slower than {workers} workers"
+    tried, workers = {one.settings.workers: one for one in search.outcomes()}, search.taken.settings.workers
+    assert [tried[number].became.name for number in (workers, 0, 2)] == ["TO_TAKE", "AS_IT_IS", "SLOWER"]
+    assert tried[2].outcome == f"slower than {workers} workers"
 
 
 @pytest.mark.parametrize(

@@ -127,7 +127,7 @@ def _limits(found: Tuning, rough: str) -> str:
 
 
 def _proof(verdict: Verdict) -> str:
-    says = "; ".join(verdict.reasons)
+    says = "; ".join(map(str, verdict.reasons))
     if verdict.outcome is Outcome.DONE and verdict.speed:
         return f"- Proven: {says}. Over whole epochs, the speedup may be {verdict.speed.may_be}."
     if verdict.is_same_work:

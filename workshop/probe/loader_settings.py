@@ -62,11 +62,6 @@ class LoaderSettings:
         return self.workers * self.prefetch_factor
 
     @property
-    def default_ahead(self) -> int:
-        """The number of batches that torch has as many workers load ahead by default."""
-        return LoaderSettings(self.workers).ahead
-
-    @property
     def cost(self) -> tuple[Any, ...]:
         """Orders settings by what they cost, the cheapest first."""
         values = vars(self).items()

@@ -144,11 +144,19 @@ def _described(stack: Stack, tree: ProcessTree) -> Stack:
     return replace(stack, processes=tuple(processes))
 
 
+class NoPySpyError(WorkshopError):
+    """There is no py-spy, or it does not run: what was found, and what to do about it."""
+
+    def __init__(self, found: str, remedy: str) -> None:
+        super().__init__(f"{found}; {remedy}")
+        self.found, self.remedy = found, remedy
+
+
 def why_no_access() -> str:
     """Return why py-spy may not attach to a process (ptrace) on this system; an empty text if it may.
 
     Raises:
-        WorkshopError: there is no py-spy, or it does not run.
+        NoPySpyError: there is no py-spy, or it does not run.
     """
     with tempfile.TemporaryDirectory() as folder:
         sleeper = [sys.executable, "-c", "import time; time.sleep(0.5)"]
@@ -156,7 +164,8 @@ def why_no_access() -> str:
         try:
             run = subprocess.run(command, capture_output=True, text=True, timeout=30)
         except (OSError, subprocess.TimeoutExpired) as error:
-            raise WorkshopError(f"does not run: {first_line(error)}; pip install --force-reinstall py-spy") from None
+            remedy = "pip install --force-reinstall py-spy"
+            raise NoPySpyError(f"does not run: {first_line(error)}", remedy) from None
     if run.returncode == 0:
         return ""
     # Below the first line, py-spy may print causes and its own stack.
@@ -164,7 +173,7 @@ def why_no_access() -> str:
 
 
 def version() -> str:
-    """Return py-spy's version, or raise a `WorkshopError` if there is no py-spy."""
+    """Return py-spy's version, or raise a `NoPySpyError` if there is no py-spy."""
     run = subprocess.run([_py_spy(), "--version"], capture_output=True, text=True)
     return run.stdout.strip().removeprefix("py-spy ")
 
@@ -172,7 +181,7 @@ def version() -> str:
 def _py_spy() -> str:
     if tool := find_executable("py-spy"):
         return tool
-    raise WorkshopError("there is no py-spy here; pip install py-spy")
+    raise NoPySpyError("there is no py-spy here", "pip install py-spy")
 
 
 def slurm_job(command: list[str], output: str, flags: Sequence[str]) -> str:

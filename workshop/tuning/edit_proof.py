@@ -12,13 +12,13 @@ from workshop.judge.contest import of_two_scripts
 from workshop.judge.verdict import Outcome, Verdict, broken
 from workshop.runs.script import Say, ScriptError
 from workshop.tuning.loader_edit import LoaderEdit
-from workshop.tuning.tried_settings import Became
-from workshop.tuning.tuning_result import Reason, Tuning, Why
+from workshop.tuning.tried_settings import SettingOutcome
+from workshop.tuning.tuning_result import AdviceKind, AdviceReason, Tuning
 
 MIN_BUDGET_S = 10.0
 """Seconds, at least, that the judge takes."""
 
-REFUSED = {Outcome.OTHER_WORK: Why.OTHER_WORK, Outcome.BROKEN: Why.DOES_NOT_RUN}
+REFUSED = {Outcome.OTHER_WORK: AdviceKind.OTHER_WORK, Outcome.BROKEN: AdviceKind.DOES_NOT_RUN}
 
 
 def with_proof(
@@ -50,15 +50,16 @@ def with_proof(
         return replace(found, why_no_proof=f"the edited script cannot be put beside it: {error}.")
     found = replace(found, verdict=verdict)
     if verdict.outcome in REFUSED:
-        return _not_taken(found, Reason(REFUSED[verdict.outcome], cause=verdict.reasons[0]), Became.OTHER_WORK)
+        reason = AdviceReason(REFUSED[verdict.outcome], cause=str(verdict.reasons[0]))
+        return _not_taken(found, reason, SettingOutcome.OTHER_WORK)
     if verdict.outcome is Outcome.NOT_YET:
-        return _not_taken(found, Reason(Why.NOT_PROVEN, found.taken), Became.NOT_PROVEN)
+        return _not_taken(found, AdviceReason(AdviceKind.NOT_PROVEN, found.taken), SettingOutcome.NOT_PROVEN)
     return found
 
 
-def _not_taken(found: Tuning, reason: Reason, became: Became) -> Tuning:
+def _not_taken(found: Tuning, reason: AdviceReason, became: SettingOutcome) -> Tuning:
     """The result without the setting that the judge does not confirm."""
-    tried = [replace(one, became=became) if one.became is Became.TO_TAKE else one for one in found.tried]
+    tried = [replace(one, became=became) if one.became is SettingOutcome.TO_TAKE else one for one in found.tried]
     return replace(found, reason=reason, tried=tuple(tried), edit=None, limits=(), waits_share=0.0)
 
 

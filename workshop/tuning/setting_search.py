@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from workshop.diagnosis.findings import MIN_GAIN
 from workshop.probe.loader_settings import LoaderSettings
 from workshop.tuning.tried_settings import WORTH, Standing, TriedSettings
-from workshop.tuning.tuning_result import Reason, Why
+from workshop.tuning.tuning_result import AdviceKind, AdviceReason
 
 CLIMBS = 1.1
 """A factor, at least: twice as many workers bring something if a step takes longer by it without them."""
@@ -83,19 +83,19 @@ class SettingSearch(TriedSettings):
         yield from self._fewer_threads()
         yield from self._in_turns()
 
-    def reason(self, interrupted: bool) -> Reason:
+    def reason(self, interrupted: bool) -> AdviceReason:
         """Return why settings are taken, or none, or why it is not known."""
         present = self.of(self.present)
         if not present.blocks_ms:
-            return Reason(Why.NOTHING_MEASURED, cause=present.why_not or "nothing was tried to the end")
+            return AdviceReason(AdviceKind.NOTHING_MEASURED, cause=present.why_not or "nothing was tried to the end")
         if taken := self.taken:
-            return Reason(Why.FASTER, taken.settings, self.gain(taken))
+            return AdviceReason(AdviceKind.FASTER, taken.settings, self.gain(taken))
         chosen, slower = self._cheapest(self.standings), self.slows_by()
         gain = self.gain(chosen)
         if chosen.settings != self.present and gain >= MIN_GAIN:
-            why = Why.MAYBE_OTHERS if slower > 1 else Why.MAYBE_NOISE
-            return Reason(why, chosen.settings, gain, slower)
-        return Reason(Why.NOT_YET_FASTER if interrupted else Why.NOT_FASTER)
+            kind = AdviceKind.MAYBE_OTHERS if slower > 1 else AdviceKind.MAYBE_NOISE
+            return AdviceReason(kind, chosen.settings, gain, slower)
+        return AdviceReason(AdviceKind.NOT_YET_FASTER if interrupted else AdviceKind.NOT_FASTER)
 
     @property
     def _with_workers(self) -> list[LoaderSettings]:

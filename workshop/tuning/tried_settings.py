@@ -19,7 +19,7 @@ AS_FAST = 1.03
 """A factor, at most: a step that takes longer by it may be as fast, where the noise does not tell them apart."""
 
 
-class Became(StrEnum):
+class SettingOutcome(StrEnum):
     """What became of settings in the end; `{than}` stands for those that they are told from."""
 
     NOTHING_YET = ""
@@ -53,7 +53,7 @@ class TriedSetting:
     """How many cores were busy meanwhile, on average."""
     why_not: str = ""
     """Why it cannot be taken; empty if it can."""
-    became: Became = Became.NOTHING_YET
+    became: SettingOutcome = SettingOutcome.NOTHING_YET
     than: LoaderSettings | None = None
     """The settings that it is told from; None for those that the script has."""
 
@@ -80,7 +80,7 @@ class TriedSetting:
     @property
     def outcome(self) -> str:
         """What became of it, in words; empty before."""
-        than = self.than.told_from(self.settings) if self.than else Became.AS_IT_IS
+        than = self.than.told_from(self.settings) if self.than else SettingOutcome.AS_IT_IS
         return self.became.format(than=than, why_not=self.why_not)
 
     def as_dict(self) -> dict[str, Any]:
@@ -206,22 +206,22 @@ class TriedSettings:
         than = self.taken.settings if self.taken else None
         return tuple(replace(tried, became=self._became(tried), than=than) for tried in self.tried.values())
 
-    def _became(self, tried: TriedSetting) -> Became:
+    def _became(self, tried: TriedSetting) -> SettingOutcome:
         taken, fastest = self.taken, min(self.measured, key=lambda tried: tried.ms, default=None)
         if tried.why_not:
-            return Became.REFUSED
+            return SettingOutcome.REFUSED
         if taken and tried is self.of(taken.settings):
-            return Became.TO_TAKE
+            return SettingOutcome.TO_TAKE
         if tried is self.of(self.present):
-            return Became.AS_IT_IS
+            return SettingOutcome.AS_IT_IS
         if not tried.known:
-            return Became.NOT_TRIED
+            return SettingOutcome.NOT_TRIED
         if taken and tried is fastest:
-            return Became.HARDLY_FASTER
+            return SettingOutcome.HARDLY_FASTER
         standing = self._standing(tried)
         if taken and standing.ms > taken.ms and self._is_real(taken, standing):
-            return Became.SLOWER
-        return Became.NOT_FASTER
+            return SettingOutcome.SLOWER
+        return SettingOutcome.NOT_FASTER
 
     def _begin_ms(self, tried: TriedSetting, kept: bool) -> float:
         """What the beginning of each epoch adds to a step.

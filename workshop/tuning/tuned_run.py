@@ -24,7 +24,7 @@ from workshop.tuning.loader_origin import LoaderOrigin, origin_of, waited_for
 from workshop.tuning.loader_trials import LoaderTrials, blocks_ms, ceiling_ms, within_epochs
 from workshop.tuning.script_memory import ScriptMemory
 from workshop.tuning.setting_search import MAX_WORKERS, SettingSearch
-from workshop.tuning.tuning_result import Reason, Tuning, Why
+from workshop.tuning.tuning_result import AdviceKind, AdviceReason, Tuning
 
 TRIAL_PART = 100
 """A hundredth of the budget is about what a trial takes, and the first measurement of the script three times that."""
@@ -83,7 +83,7 @@ class TunedRun:
 
     def __post_init__(self) -> None:
         self.steps = self.as_it_is.together
-        self.known = Tuning(Reason(Why.STOPPED), steps=self.steps)
+        self.known = Tuning(AdviceReason(AdviceKind.STOPPED), steps=self.steps)
 
     def tuning(self) -> Tuning:
         """Find the DataLoader, measure the script with batches from memory, and search."""
@@ -94,11 +94,11 @@ class TunedRun:
 
     def _tuned(self) -> Tuning:
         if not self.run.batches["training"]:
-            return self._result(Reason(Why.NO_BATCHES))
+            return self._result(AdviceReason(AdviceKind.NO_BATCHES))
         found = self._observed()
         loaders = [origin_of(found, loader) for loader in waited_for(found, self.run.waits_s)]
         if not loaders:
-            return self._result(Reason(Why.NO_LOADER))
+            return self._result(AdviceReason(AdviceKind.NO_LOADER))
         origin, *others = loaders
         present = origin.seen.settings
         self.known = replace(
@@ -113,7 +113,7 @@ class TunedRun:
             self.notes.append(f"Several DataLoaders: {most}; not {some_of(other.where for other in others)}.")
         repeats = found.repeats(origin.seen)
         if repeats and present.workers > 1:
-            return self._result(Reason(Why.REPEATED))
+            return self._result(AdviceReason(AdviceKind.REPEATED))
         if repeats:
             self.notes.append(
                 f"The dataset of {origin.where} is iterable and does not ask for its worker, so each worker would go "
@@ -123,11 +123,13 @@ class TunedRun:
         if self.run.interrupted:
             raise KeyboardInterrupt
         if not headroom:
-            return self._result(Reason(Why.NOTHING_KEPT, cause=why_not))
+            return self._result(AdviceReason(AdviceKind.NOTHING_KEPT, cause=why_not))
         self.known = replace(self.known, headroom=headroom)
         if not self._has_headroom(headroom):
             speedup = max(1.0, self.steps.ms_a_step / headroom.ms_a_step)
-            return self._with_limits(self._result(Reason(Why.NO_HEADROOM, speedup=speedup)), origin, self.steps)
+            return self._with_limits(
+                self._result(AdviceReason(AdviceKind.NO_HEADROOM, speedup=speedup)), origin, self.steps
+            )
         trials = self._trials(origin, headroom, origin.seen.loader if others else -1, 1 if repeats else MAX_WORKERS)
         return self._searched(trials, origin)
 
@@ -194,7 +196,7 @@ class TunedRun:
         self.load.end()  # so that it is the same for whatever is decided
         return self._result(search.reason(interrupted), tried=search.outcomes(), interrupted=interrupted)
 
-    def _result(self, reason: Reason, **more: Any) -> Tuning:
+    def _result(self, reason: AdviceReason, **more: Any) -> Tuning:
         """What is known, with an advice."""
         notes, ranks, machine = tuple(self.notes), 1 + len(self.run.others), self.load.end()
         return replace(

@@ -28,8 +28,8 @@ class Advice(StrEnum):
     """The script has nothing that could be tuned."""
 
 
-class Why(Enum):
-    """Why an advice is given: the advice, and the sentence, with places for the figures of a `Reason`."""
+class AdviceKind(Enum):
+    """Kinds of reasons: the advice, and the sentence, with places for the figures of an `AdviceReason`."""
 
     NO_BATCHES = Advice.NOT_TUNED, "the training takes no batches from a DataLoader."
     NO_LOADER = Advice.NOT_TUNED, "no DataLoader was seen that the training goes through."
@@ -67,14 +67,14 @@ class Why(Enum):
     @property
     def is_noise(self) -> bool:
         """Whether another try may give an answer: it was noise, or the time, that allowed none."""
-        return self in (Why.MAYBE_NOISE, Why.MAYBE_OTHERS, Why.NOT_PROVEN)
+        return self in (AdviceKind.MAYBE_NOISE, AdviceKind.MAYBE_OTHERS, AdviceKind.NOT_PROVEN)
 
 
 @dataclass(frozen=True)
-class Reason:
+class AdviceReason:
     """Why an advice is given, and its figures."""
 
-    why: Why
+    kind: AdviceKind
     settings: LoaderSettings | None = None
     """The settings that are taken, or might be."""
     speedup: float = 1.0
@@ -89,7 +89,7 @@ class Reason:
 class Tuning:
     """The result of `workshop tune`."""
 
-    reason: Reason
+    reason: AdviceReason
     steps: MeasuredSteps | None = None
     """The steps of the unchanged script."""
     headroom: MeasuredSteps | None = None
@@ -121,7 +121,7 @@ class Tuning:
     @property
     def advice(self) -> Advice:
         """What to do."""
-        return self.reason.why.advice
+        return self.reason.kind.advice
 
     @property
     def taken(self) -> LoaderSettings | None:
@@ -136,7 +136,7 @@ class Tuning:
     @property
     def is_noise(self) -> bool:
         """Whether the noise, or the time, is what allows no answer: trying it again may give one."""
-        return self.reason.why.is_noise and not self.interrupted
+        return self.reason.kind.is_noise and not self.interrupted
 
     @property
     def about(self) -> str:
@@ -147,7 +147,7 @@ class Tuning:
     def says(self) -> str:
         """The reason, in a sentence."""
         reason, present = self.reason, self.present or LoaderSettings()
-        return reason.why.sentence.format(
+        return reason.kind.sentence.format(
             about=self.about,
             cause=reason.cause,
             settings=reason.settings.in_words(present) if reason.settings else "",
