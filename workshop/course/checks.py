@@ -45,8 +45,7 @@ class CheckReason(ReasonKind):
     CHANGE_IT = "change {script}, and type: {again}"
     CORRECT_IT = "correct this in {script}"
     CHECK_AGAIN = "{then}. To check again, type: {again}"
-    CHECK_AGAIN_OR_GO_ON = "{then}. To check again, type: {again}. You can go on meanwhile: {onwards}"
-    GO_ON_MEANWHILE = "{again}. You can go on meanwhile: {onwards}"
+    GO_ON_MEANWHILE = "{0}. You can go on meanwhile: {onwards}"
 
 
 def check(
@@ -269,10 +268,9 @@ def _with_command(verdict: Verdict, script: Path, following: str) -> Verdict:
         return verdict
     is_undecided = verdict.outcome is Outcome.UNDECIDED
     then = verdict.next.words or (None if is_undecided else CheckReason.CORRECT_IT(script=script.name))
-    commands = {"again": f"workshop check {verdict.subject}"}
-    kind = CheckReason.CHECK_AGAIN
+    again, onwards = f"workshop check {verdict.subject}", f"workshop show {following}"
+    words = CheckReason.CHECK_AGAIN(then=str(then).rstrip("."), again=again) if then else None
     if is_undecided and following:
-        commands["onwards"] = f"workshop show {following}"
-        kind = CheckReason.CHECK_AGAIN_OR_GO_ON if then else CheckReason.GO_ON_MEANWHILE
-    words = kind(then=str(then).rstrip("."), **commands) if then or "onwards" in commands else None
-    return replace(verdict, next=NextStep(tuple(commands.values()), words))
+        words = CheckReason.GO_ON_MEANWHILE(words or again, onwards=onwards)
+        return replace(verdict, next=NextStep((again, onwards), words))
+    return replace(verdict, next=NextStep((again,), words))
