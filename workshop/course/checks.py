@@ -8,7 +8,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
-from workshop.course import answers, kept_checks, kept_scripts, progress
+from workshop.course import kept_checks, kept_scripts, progress
+from workshop.course.answers import judge_of
 from workshop.course.answers.answer_check import AnswerCheck, Ask
 from workshop.course.kept_checks import KeptCheck
 from workshop.course.scripts import existing, is_same_code
@@ -145,7 +146,7 @@ def _judge(
     # Where there is something to change as well, an answer is judged if there is one: it takes no time.
     if part.question and (ask or not part.change):
         asked = AnswerCheck(part, part.question, contest.candidate, ask, contest.script, say, recording)
-        verdict = answers.judge(asked)
+        verdict = judge_of(part.question.answered_by)(asked)
         if verdict.outcome is not Outcome.DONE:
             return verdict
         state.put(asked.answered, "parts", part.name, "answer")
