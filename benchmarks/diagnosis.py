@@ -21,14 +21,18 @@ from corpus import SLOW, Planted, planted
 from machine import machine
 
 from workshop.diagnosis.diagnosis import Diagnosis, diagnose
-from workshop.diagnosis.findings import OPTIONS
-from workshop.diagnosis.staged_run import StagedRun
-from workshop.diagnosis.stages import CLOSER_STEPS, WARM_UP_STEPS, measure, staged_script
+from workshop.diagnosis.measurement import NoteKind
+from workshop.diagnosis.stages import measure
 from workshop.diagnosis.tried import tried_changes
+from workshop.diagnosis.tried_stages import CLOSER_STEPS
+from workshop.probe.cause import CausePlace
+from workshop.probe.trials import tried_causes
+from workshop.runs.measured_script import staged_script
 from workshop.runs.script import run_folder
+from workshop.runs.staged_run import WARM_UP_STEPS, StagedRun
 
-NOTED = {"kept-graphs": "are kept with their graphs"}
-"""What takes memory has no measured gain, and is no finding but a note: a piece of that, by the cause."""
+NOTED = {"kept-graphs": NoteKind.KEPT_GRAPHS}
+"""What takes memory has no measured gain, and is no finding but a note: its kind, by the cause."""
 
 WITHIN = 1.3
 """A gain is right if the twin's lies in the stated range, or no more than this many times outside of it."""
@@ -64,7 +68,8 @@ class Tried:
     @property
     def faults(self) -> list[dict[str, Any]]:
         """The findings that are no options: a healthy script has none, but a setting may be faster on this machine."""
-        return [each for each in self.found if each["cause"] not in OPTIONS]
+        options = {name for name, each in tried_causes().items() if each.place is CausePlace.OPTION}
+        return [each for each in self.found if each["cause"] not in options]
 
     @property
     def no_less(self) -> bool:
@@ -116,17 +121,17 @@ def try_all(corpus: Path | None, seconds: float, only: list[str] | None) -> Iter
             found = measured(path, seconds)
             gain = found.findings[0].gain if found.findings else 1.0
             faults = [asdict(each) for each in found.findings]
-            yield Tried(path.stem, "", False, False, gain, 1.0, faults, found.measurement.notes, effective(found))
+            yield Tried(path.stem, "", False, False, gain, 1.0, faults, told(found), effective(found))
 
 
 def try_slow(slow: Planted, seconds: float) -> Tried:
     """Measure a script, and time its twin."""
     diagnosis = measured(slow.script, seconds)
-    found, notes = diagnosis.findings, diagnosis.measurement.notes
+    found = diagnosis.findings
     fixed_ms = timed_ms(slow.fixed, seconds)
     first = found[0] if found else None
     named = {(first.file, first.line), first.decided_in} if first else set()
-    noted = [each for each in notes if slow.cause in NOTED and NOTED[slow.cause] in each]
+    noted = [each for each in diagnosis.measurement.notes if each.kind is NOTED.get(slow.cause)]
     return Tried(
         slow.name,
         slow.cause,
@@ -137,7 +142,7 @@ def try_slow(slow: Planted, seconds: float) -> Tried:
         gain=first.gain if first else 1.0,
         reached=diagnosis.measurement.steps.ms_a_step / fixed_ms,
         found=[asdict(each) for each in found],
-        notes=notes,
+        notes=told(diagnosis),
         trials=effective(diagnosis),
     )
 
@@ -146,6 +151,11 @@ def measured(script: Path, seconds: float) -> Diagnosis:
     """Measure a script, and return what is found in it."""
     with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
         return diagnose(measure(str(script), [], seconds, lambda _: None))
+
+
+def told(diagnosis: Diagnosis) -> tuple[str, ...]:
+    """Return what is said beside the figures."""
+    return tuple(map(str, diagnosis.measurement.notes))
 
 
 def effective(diagnosis: Diagnosis) -> list[dict[str, Any]]:

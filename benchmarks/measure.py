@@ -18,8 +18,7 @@ from statistics import median
 
 from machine import machine
 
-from workshop.diagnosis.measurement import MeasuredSteps, Measurement
-from workshop.diagnosis.staged_run import MeasuredScript
+from workshop.diagnosis.measurement import Measurement
 from workshop.diagnosis.stages import measure
 from workshop.errors import plain_errors
 from workshop.experiment import ExperimentConfig
@@ -27,6 +26,8 @@ from workshop.parts import SOLUTIONS
 from workshop.pets.download import OFFLINE_VARIABLE
 from workshop.pets.ensure import ensure_stand_in
 from workshop.probe.phases import Phase
+from workshop.runs.measured_script import MeasuredScript
+from workshop.runs.measured_steps import MeasuredSteps
 from workshop.runs.script import run_folder
 
 SCRIPT = """

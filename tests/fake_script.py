@@ -4,8 +4,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from workshop.diagnosis.staged_run import MeasuredScript, StagedRun
 from workshop.probe.messages import Proceed, StepReport
+from workshop.runs.measured_script import MeasuredScript
+from workshop.runs.staged_run import StagedRun
 
 EPOCHS = """
 import os, sys, time
@@ -36,7 +37,8 @@ STEPS = """
 import os, sys, time
 from workshop.probe.connection import connect
 from workshop.probe.event_file import EventFile
-from workshop.probe.messages import BatchCounts, Circumstances, LoaderSettings, SetStage, StepReport
+from workshop.probe.loader_settings import LoaderSettings
+from workshop.probe.messages import BatchCounts, Circumstances, SetStage, StepReport
 from workshop.probe.observations import LoaderIterated, LoaderMade, StackSamples, WorkerAsked
 from workshop.probe.wire import decode
 
@@ -106,6 +108,5 @@ def by_the_clock_of_the_script(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(MeasuredScript, "reports", in_lockstep)
     patch.setattr(StagedRun, "take", lambda run, steps, seconds=0.0: take(run, steps))
     patch.setattr(StagedRun, "now", lambda run: run.last.ended_s if run.last else 0.0)
-    patch.setattr("workshop.diagnosis.staged_run.MAX_SETTLING_S", 0.0)
-    patch.setattr("workshop.diagnosis.stages.LAST_WRITTEN_S", 0.0)
-    patch.setattr("workshop.tuning.tuned_run.LAST_WRITTEN_S", 0.0)
+    patch.setattr("workshop.runs.staged_run.MAX_SETTLING_S", 0.0)
+    patch.setattr("workshop.runs.staged_run.LAST_WRITTEN_S", 0.0)

@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from typing import Any
 
-from workshop.diagnosis.measurement import MeasuredSteps
 from workshop.probe.phases import Phase
+from workshop.runs.measured_steps import MeasuredSteps
 
 
 def made_steps(phases_ms: Mapping[Phase, float], count: int = 10, began_s: float = 0.0, **fields: Any) -> MeasuredSteps:

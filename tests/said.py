@@ -15,10 +15,6 @@ from workshop.judge.sample_proof import SampleReason
 from workshop.judge.step_proof import StepReason
 from workshop.judge.transform_proof import TransformReason
 
-TO_NO_RESULT = "Tried, to no result: "
-"""Of the sentences of `measure`, the beginning of one that has no kind."""
-
-
 T = TypeVar("T")
 CROP = "RandomResizedCrop", "scale"
 
@@ -169,5 +165,5 @@ NOTHING_CHANGED = "nothing has been changed yet"
 ANOTHER_LINE = "another line takes more"
 """Of what the walks through the parts read in the terminal."""
 
-OF_OTHER_PROGRAMS = ("Busy machine: ", "other programs were at work", "Steps have become shorter")
+OF_OTHER_PROGRAMS = ("Busy machine: ", "other programs were at work")
 """Of what other programs do meanwhile, such as another test."""

@@ -28,7 +28,7 @@ LAYERS = [
     {"line_counts"},
     {"probe"},
     {"pets"},
-    {"bad_node", "device", "experiment", "noise"},
+    {"bad_node", "device", "experiment", "file_kind", "noise"},
     {"errors"},
     {"terminal"},
 ]

@@ -5,17 +5,22 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import Run
-from workshop.diagnosis.staged_run import StagedRun
-from workshop.diagnosis.stages import staged_script
-from workshop.probe.messages import LoaderSettings, SetStage
-from workshop.probe.settings import TRIALS_OF_MODEL, TRIALS_OF_OPTIMIZER
+from workshop.probe.cause import Moment
+from workshop.probe.loader_settings import LoaderSettings
+from workshop.probe.messages import SetStage
+from workshop.probe.trials import causes_at
+from workshop.runs.measured_script import staged_script
 from workshop.runs.script import run_folder
+from workshop.runs.staged_run import StagedRun
 
 SCRIPT = Path(__file__).with_name("stateful_training.py")
 
 OTHER_LOADERS = tuple(SetStage(f"workers {workers}", LoaderSettings(workers)) for workers in (0, 1, 0, 2))
 
-TRIALS = tuple(f"trial {each}" for each in (*TRIALS_OF_OPTIMIZER, *TRIALS_OF_MODEL))
+TRIALS = tuple(
+    SetStage(moment.name, causes=tuple(each.name for each in causes_at(moment) if each.name != "torch-compile"))
+    for moment in (Moment.CLOSER_LOOK, Moment.WATCHING, Moment.AFTER)
+)
 
 
 def said_of(folder: Path) -> str:
@@ -31,12 +36,12 @@ def test_no_stage_leaves_anything(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     with run_folder() as folder, staged_script(str(SCRIPT), [str(workers)], False, folder) as script:
         run = StagedRun(script)
         run.take(2)
-        for stage in ("closer", "keep", "replay", *OTHER_LOADERS, "gradients", *TRIALS, "as it is"):
+        for stage in ("closer", "keep", "replay", *OTHER_LOADERS, *TRIALS, "as it is"):
             run.batches["with_workers"] = 0
             run.go_to(stage)
             run.take(20)
             assert not run.ended, (stage, said_of(tmp_path))
-            if isinstance(stage, SetStage):
+            if isinstance(stage, SetStage) and stage.loading:
                 assert run.last
                 assert not run.last.failure
                 assert run.batches["with_workers"] > 0

@@ -6,7 +6,10 @@ from collections.abc import Iterable
 from typing import TextIO
 
 MAX_NAMED = 4
-"""The most names of a list that a sentence has; the others are counted."""
+"""Names of a list, at most, that a sentence has; the others are counted."""
+
+UNITS = ((1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"))
+"""What bytes are counted in, with the name of each."""
 
 
 class Count(str):
@@ -35,8 +38,21 @@ def wrapped(text: str, width: int | None, first: str = "", others: str = "") -> 
     return "\n".join(line if line.startswith("    ") else wrapper.fill(line) for line in text.split("\n"))
 
 
+def cut(text: str, width: int) -> str:
+    """Return a text of no more characters than this; one that was longer ends in an ellipsis."""
+    return text if len(text) <= width else f"{text[: width - 1]}…"
+
+
 def some_of(names: Iterable[object]) -> str:
     """Return a list for a sentence: the first few names, and how many more there are."""
     texts = list(map(str, names))
     more = f" and {len(texts) - MAX_NAMED} more" if len(texts) > MAX_NAMED else ""
     return f"{', '.join(texts[:MAX_NAMED])}{more}"
+
+
+def size_text(size: float) -> str:
+    """Return a number of bytes in GiB, in MiB for small ones, and in KiB for those that are smaller still."""
+    for unit, name in UNITS:
+        if abs(size) >= unit:
+            return f"{size / unit:.2f} {name}" if abs(size) < 10 * unit else f"{size / unit:.1f} {name}"
+    return f"{size:.0f} B"

@@ -13,10 +13,11 @@ from fake_script import STEPS, by_the_clock_of_the_script
 
 from workshop.cli.measurement_text import print_diagnosis
 from workshop.diagnosis.diagnosis import diagnose
-from workshop.diagnosis.measurement import MeasuredSteps, Measurement
+from workshop.diagnosis.measurement import Measurement
 from workshop.diagnosis.samples import Observations
 from workshop.probe.messages import Circumstances
 from workshop.probe.phases import Phase
+from workshop.runs.measured_steps import MeasuredSteps
 from workshop.runs.other_load import OtherLoad, Program
 
 if TYPE_CHECKING:

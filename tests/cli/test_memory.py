@@ -11,10 +11,11 @@ import pytest
 from conftest import Once, Run
 from made_memory import MIB, STACK, look, made_memory, report, row, segment
 
-from workshop.cli.memory_text import print_memory, print_memory_changes
-from workshop.memory.memory_change import MemoryChange
+from workshop.cli.finding_text import print_changes
+from workshop.cli.memory_text import print_memory
+from workshop.diagnosis.change import Change, Measure
 from workshop.memory.memory_diagnosis import MemoryDiagnosis
-from workshop.probe.memory.memory_notes import HostObject
+from workshop.probe.memory.memory_notes import HeldObject, HeldObjects
 
 FRAMEWORKS = Path(__file__).parents[1] / "frameworks"
 
@@ -126,9 +127,10 @@ def faults(found: Any) -> list[str]:
 
 
 def test_what_python_holds_is_told_with_its_length_or_its_shape(capsys: pytest.CaptureFixture[str]) -> None:
-    rows = HostObject(0.0, 7, 1, "rows", STACK, "list", 5000, 3 * MIB, 10)
-    past = HostObject(0.0, 7, 1, "past", STACK, "ndarray", 4, 2 * MIB, 10, dtype="float32", shape=(4, 2))
-    print_memory("train.py", MemoryDiagnosis(made_memory(host_objects=[rows, past], segments=[segment(1)])))
+    rows = HeldObject("rows", STACK, "list", 5000, 3 * MIB)
+    past = HeldObject("past", STACK, "ndarray", 4, 2 * MIB, dtype="float32", shape=(4, 2))
+    held = [HeldObjects(0.0, 7, 1, 10, (rows, past))]
+    print_memory("train.py", MemoryDiagnosis(made_memory(held=held, segments=[segment(1)])))
     told = [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()]
     assert told[(at := told.index("held in Python MiB what it is filled at")) + 1].startswith("rows 3.0 list of 5000")
     assert told[at + 2].startswith("past 2.0 ndarray of float32, 4 x 2")
@@ -149,7 +151,7 @@ def test_the_tables_fit_into_80_columns(monkeypatch: pytest.MonkeyPatch, capsys:
     )
     print_memory("train.py", diagnosis)
     name = "activations, a_function_with_a_rather_long_name: hidden = self.layer(inputs)"
-    print_memory_changes([MemoryChange(name, 99_999 << 20, 99_998 << 20, False)])
+    print_changes([Change(name, 99_999 << 20, 99_998 << 20, margin=1 << 20, measure=Measure.BYTES)])
     text = capsys.readouterr().out
     tables = [each for each in text.splitlines() if not re.match(r"\d\. |train.py: |The line ", each)]
     assert "held by tracker.history" in text

@@ -25,15 +25,14 @@ from workshop.errors import WorkshopError
 from workshop.judge.running_scripts import RunningScripts
 from workshop.judge.verdict import Outcome, Speed, Verdict, VerdictReason
 from workshop.pages.tuning_page import page
-from workshop.probe.messages import LoaderSettings
+from workshop.probe.loader_settings import LoaderSettings
 from workshop.probe.phases import Phase
-from workshop.runs.other_load import OtherLoad, about
+from workshop.runs.other_load import OtherLoad
 from workshop.runs.script import ScriptError
 from workshop.tuning.edit_proof import with_proof
 from workshop.tuning.loader_edit import edit
-from workshop.tuning.setting_words import is_faster
-from workshop.tuning.tried_setting import TriedSetting
-from workshop.tuning.tuning_result import Advice, Tuning
+from workshop.tuning.tried_settings import SettingOutcome, TriedSetting
+from workshop.tuning.tuning_result import Advice, AdviceKind, AdviceReason, Tuning
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
@@ -326,22 +325,20 @@ def made(tmp_path: Path, **fields: Any) -> Tuning:
     line = next(at for at, text in enumerate(SLEEPS.splitlines(), 1) if "loader = " in text)
     present, taken = LoaderSettings(), LoaderSettings(8, persistent=True)
     tried = (
-        TriedSetting(present, [95.0, 96.0, 97.0], 8.0, memory_bytes=500_000_000, became="as it is"),
-        TriedSetting(LoaderSettings(8), [12.0, 12.4, 12.1], 8.0, 0.4, 900_000_000, 40_000, became="to take"),
+        TriedSetting(present, [95.0, 96.0, 97.0], 8.0, memory_bytes=500_000_000, became=SettingOutcome.AS_IT_IS),
+        TriedSetting(
+            LoaderSettings(8), [12.0, 12.4, 12.1], 8.0, 0.4, 900_000_000, 40_000, became=SettingOutcome.TO_TAKE
+        ),
         TriedSetting(LoaderSettings(16), why_not="would need 17.0 GB of memory, and 16.0 GB are allowed"),
     )
     usual: dict[str, Any] = {
         "steps": made_steps({Phase.DATA_WAIT: 80.0, Phase.FORWARD: 16.0}),
         "headroom": made_steps({Phase.FORWARD: 11.0}),
         "present": present,
-        "taken": taken,
-        "speedup": 7.9,
         "tried": tried,
         "edit": edit(tmp_path / "mine.py", line, taken, present),
     }
-    busy = "machine" in fields and fields["machine"].busy
-    advice = fields.pop("advice", Advice.TAKE)
-    return Tuning(advice, is_faster(7.9, taken, present, about(busy)), **{**usual, **fields})
+    return Tuning(**{"reason": AdviceReason(AdviceKind.FASTER, taken, 7.9), **usual, **fields})
 
 
 def test_a_result_fits_into_80_columns(tmp_path: Path, capsys: pytest.CaptureFixture[str], terminal: None) -> None:
@@ -370,25 +367,12 @@ def test_on_a_busy_machine_figures_are_rough(tmp_path: Path, capsys: pytest.Capt
 
 
 def test_what_limits_it_then_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    limit = Finding(
-        "slow-item",
-        "data",
-        str(tmp_path / "mine.py"),
-        10,
-        "__getitem__",
-        "worker",
-        8.0,
-        0.7,
-        3.0,
-        2.0,
-        False,
-        "Cache.",
-        "",
-    )
+    at = (str(tmp_path / "mine.py"), 10, "__getitem__", "worker")
+    limit = Finding("slow-item", "data", *at, 8.0, 0.7, 3.0, 2.0, False, "Cache.", "")
     print_tuning("mine.py", made(tmp_path, limits=(limit,), waits_share=0.31), None, "")
     says = "- 31% of a step still waits for data. Then slow-item limits it, line 10 of mine.py in __getitem__: Cache."
     assert says in " ".join(capsys.readouterr().out.split())
-    print_tuning("mine.py", made(tmp_path, limits=(limit,), taken=None, advice=Advice.LEAVE), None, "")
+    print_tuning("mine.py", made(tmp_path, limits=(limit,), reason=AdviceReason(AdviceKind.NOT_FASTER)), None, "")
     assert "- slow-item limits it, line 10 of" in " ".join(capsys.readouterr().out.split())
 
 
@@ -472,8 +456,8 @@ def test_what_a_library_makes_is_not_written_and_said_so(
 def test_what_the_judge_does_not_confirm_is_not_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     for outcome, advice, became in (
-        (Outcome.OTHER_WORK, Advice.LEAVE, "refused by the judge"),
-        (Outcome.NOT_YET, Advice.UNDECIDED, "not proven faster"),
+        (Outcome.OTHER_WORK, Advice.LEAVE, SettingOutcome.OTHER_WORK),
+        (Outcome.NOT_YET, Advice.UNDECIDED, SettingOutcome.NOT_PROVEN),
     ):
         monkeypatch.setattr("workshop.tuning.edit_proof._judged", lambda *_, of=outcome: Verdict("", of, (OTHER,)))
         found = with_proof(made(tmp_path), "mine.py", [], False, 60.0, print)

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from workshop.diagnosis.change import changes, read_saved
+from workshop.diagnosis.change import changes, read_saved_times
 from workshop.errors import WorkshopError
 from workshop.probe.phases import Phase
 
@@ -31,7 +31,7 @@ def measured(data_wait: float, *lines: tuple[str, float]) -> Values:
 def test_the_step_its_phases_and_its_lines() -> None:
     before, after = measured(20.0, ("sleep()", 15.0), ("decode()", 5.0)), measured(5.0, ("decode()", 5.2))
     found = changes(before, after)
-    assert [(each.name, round(each.before_ms, 6), round(each.after_ms, 6), each.more_than_noise) for each in found] == [
+    assert [(each.name, round(each.before, 6), round(each.after, 6), each.more_than_noise) for each in found] == [
         ("a step", 30.0, 15.0, True),
         ("data wait", 20.0, 5.0, True),
         ("forward", 10.0, 10.0, False),
@@ -44,10 +44,10 @@ def test_the_figures_are_those_that_measure_has_printed() -> None:
     before, after = measured(20.0), measured(5.0)
     before["steps"] |= {"count": 12, "wall_s": 0.312, "phases_s": before["steps"]["phases_s"] | {"data wait": 0.192}}
     step, data_wait, _ = changes(before, after)
-    assert (step.before_ms, data_wait.before_ms) == (pytest.approx(26.0), pytest.approx(16.0))
+    assert (step.before, data_wait.before) == (pytest.approx(26.0), pytest.approx(16.0))
     after["synchronized"] = after["steps"] | {"count": 20}
     step, data_wait, _ = changes(before, after)
-    assert (step.after_ms, data_wait.after_ms) == (pytest.approx(15.0), pytest.approx(2.5)), "as its table has them"
+    assert (step.after, data_wait.after) == (pytest.approx(15.0), pytest.approx(2.5)), "as its table has them"
 
 
 def test_what_scatters_is_noise() -> None:
@@ -62,6 +62,6 @@ def test_a_file_that_is_no_measurement(text: str, tmp_path: Path) -> None:
     path = tmp_path / "before.json"
     path.write_text(text)
     with pytest.raises(WorkshopError, match=r"before\.json is no measurement that workshop measure --save has written"):
-        read_saved(path)
+        read_saved_times(path)
     with pytest.raises(WorkshopError, match="there is no file"):
-        read_saved(tmp_path / "none.json")
+        read_saved_times(tmp_path / "none.json")

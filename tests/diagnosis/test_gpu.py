@@ -6,12 +6,13 @@ import pytest
 from made_measurements import made_steps
 
 from workshop.diagnosis.causes.gpu import gpu_findings
-from workshop.diagnosis.measurement import MeasuredSteps, Measurement
+from workshop.diagnosis.measurement import Measurement
 from workshop.diagnosis.samples import Observations, Sample
 from workshop.probe.messages import Circumstances
 from workshop.probe.observations import Role, Trial
 from workshop.probe.phases import Phase
 from workshop.profiles.stacks import Frame
+from workshop.runs.measured_steps import MeasuredSteps
 
 LOG, COPY = (Frame("<module>", "/me/train.py", line) for line in (30, 20))
 

@@ -12,11 +12,12 @@ from workshop.diagnosis.causes.growing_steps import _grows_on
 from workshop.diagnosis.causes.other_work import other_work_findings
 from workshop.diagnosis.diagnosis import diagnose
 from workshop.diagnosis.findings import Finding
-from workshop.diagnosis.measurement import MeasuredSteps, Measurement
+from workshop.diagnosis.measurement import Measurement
 from workshop.diagnosis.samples import Observations, Sample
 from workshop.probe.observations import BackwardPass, Role
 from workshop.probe.phases import Phase
 from workshop.profiles.stacks import Frame
+from workshop.runs.measured_steps import MeasuredSteps
 
 STEP_S = 0.1
 ORDINALS = {2: "nd", 3: "rd"}
@@ -255,9 +256,9 @@ def test_a_validation_is_said_beside_a_line_that_takes_more(tmp_path: Path) -> N
     assert [(each.line, each.decided_in) for each in both] == [(2, None), (4, (str(script), 3))]
 
 
-def shorter(durations_s: list[float], forwards: tuple[int, ...] = ()) -> tuple[str, ...]:
+def shorter(durations_s: list[float], forwards: tuple[int, ...] = ()) -> list[str]:
     steps = made_steps({Phase.FORWARD: 10.0}, len(durations_s), durations_s=tuple(durations_s), forwards=forwards)
-    return diagnose(Measurement(steps)).measurement.notes
+    return [str(each) for each in diagnose(Measurement(steps)).measurement.notes]
 
 
 def test_steps_that_become_shorter_are_noted() -> None:
@@ -272,5 +273,5 @@ def test_steps_that_become_shorter_are_noted() -> None:
     some_longer = noise * np.where(dice.random(noise.shape) < 0.2, 3.0, 1.0)
     assert sum(bool(shorter(list(0.02 * each))) for each in some_longer) <= 6
     calls = tuple(range(50, 10, -1))
-    assert shorter([0.01 * each for each in calls], calls) == (), "there is less to do"
-    assert shorter([0.03, *[0.02] * 9]) == (), "too few to tell"
+    assert shorter([0.01 * each for each in calls], calls) == [], "there is less to do"
+    assert shorter([0.03, *[0.02] * 9]) == [], "too few to tell"

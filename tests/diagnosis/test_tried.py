@@ -13,7 +13,7 @@ from workshop.cli.measurement_text import print_diagnosis
 from workshop.diagnosis.diagnosis import diagnose
 from workshop.diagnosis.measurement import Measurement
 from workshop.diagnosis.samples import Observations
-from workshop.diagnosis.tried import SAME_RESULTS, is_faster, tried_changes
+from workshop.diagnosis.tried import NewResults, is_faster, tried_changes
 from workshop.diagnosis.tried_stages import _untold
 from workshop.pages.measurement_page import page
 from workshop.probe.observations import SettingMade, Trial
@@ -92,17 +92,27 @@ def test_beside_other_programs_a_pass_is_compared_with_the_steps_that_they_distu
     assert change.gain == pytest.approx(100 / 97), "what is stated as the least is that of all steps"
 
 
-def test_what_becomes_of_the_numbers() -> None:
-    results = [tried_changes(tried(replace(FUSED, difference=each)))[0].results for each in (0.0, 8e-18, 1.0, None)]
-    begins = (SAME_RESULTS, "The results differ only in how they are rounded", "The results differ by up to 100%", "")
-    for says, begin in zip(results, begins, strict=True):
-        assert says.startswith(begin)
-        assert bool(says) == bool(begin)
-    assert "draws random numbers" in tried_changes(tried(replace(FUSED, draws=True)))[0].results
-    (sparse,) = tried_changes(tried(replace(FUSED, name="dense-embedding")))
-    assert sparse.results.startswith("With SparseAdam, the results differ")
-    (plain,) = tried_changes(tried(replace(FUSED, name="dense-embedding", about="9 x 9; SGD")))
-    assert plain.results == SAME_RESULTS
+SPARSE = replace(FUSED, name="dense-embedding", about="9 x 9; Adam", setting="SparseAdam")
+
+
+@pytest.mark.parametrize(
+    ("trial", "kind", "says"),
+    [
+        (replace(FUSED, difference=0.0), NewResults.SAME, "The results are the same."),
+        (replace(FUSED, difference=8e-18), NewResults.ROUNDED, "The results differ only in how they are rounded, by"),
+        (replace(FUSED, difference=1.0), NewResults.DIFFERENT, "The results differ by up to 100% of the largest value"),
+        (replace(FUSED, difference=None), NewResults.UNKNOWN, ""),
+        (replace(FUSED, draws=True), NewResults.RANDOM, "Whether the results are the same could not be seen"),
+        (replace(FUSED, name="set-to-none"), NewResults.SAME, "The results are the same."),
+        (SPARSE, NewResults.OTHER_MATH, "With SparseAdam, the results differ"),
+        (replace(SPARSE, setting=""), NewResults.SAME, "The results are the same."),
+    ],
+)
+def test_what_becomes_of_the_numbers(trial: Trial, kind: NewResults, says: str) -> None:
+    (change,) = tried_changes(tried(trial))
+    assert change.new_results is kind
+    assert change.results.startswith(says)
+    assert bool(change.results) == bool(says)
 
 
 def test_of_many_modules_a_few_are_named() -> None:
@@ -118,7 +128,7 @@ def test_of_trials_that_were_begun_and_came_to_nothing_that_is_said() -> None:
     none = Trial(*(0.0, 1, 1), name="channels-last", as_it_is_s=0.0, changed_s=0.0, applies=False)
     run: Any = SimpleNamespace(ended=True, error=None, interrupted=False)
     says = _untold(run, ["fused-optimizer", "channels-last", "torch-compile"], Observations(raced=[FUSED, none]))
-    assert says == [
+    assert list(map(str, says)) == [
         "Tried, to no result: torch-compile (the script ended before).",
         "Nothing to try for channels-last in this script.",
     ]

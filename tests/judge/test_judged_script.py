@@ -126,7 +126,7 @@ def test_an_epoch_that_the_script_cuts_short_is_its_only_one_or_none(make: Make)
         ("epoch(cut_short=True)\n1 / 0", 0, "it ended with code 1 before the end of its first epoch"),
         ("epoch()\nsys.exit(3)", 1, "it ended with code 3 after 1 epoch$"),
         ("epoch()\nepoch()\nos.kill(os.getpid(), 9)", 2, "it was killed by SIGKILL after 2 epochs"),
-        ("epoch()\ntime.sleep(1000)", 1, "it did not come to the end of an epoch within 2 s"),
+        ("epoch()\ntime.sleep(1000)", 1, "it did not come to the end of 2 steps within 2 s"),
     ],
 )
 def test_a_script_that_breaks(text: str, epochs: int, says: str, make: Make) -> None:

@@ -34,6 +34,13 @@ def test_the_same_again_is_noise() -> None:
     assert not any(each.more_than_noise for each in memory_changes(values(9000), values(9010)))
 
 
+def test_what_the_peaks_of_steps_scatter_by_is_noise() -> None:
+    scattered = [values(activations) for activations in (9000, 9900)]
+    for each, peaks in zip(scattered, ((8000, 9900, 10000), (8200, 10900, 9100)), strict=True):
+        each["peaks"][0]["steps_bytes"] = peaks
+    assert not memory_changes(*scattered)[0].more_than_noise
+
+
 def test_another_file_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "before.json"
     path.write_text(json.dumps({"steps": {}}))

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from workshop.memory.memory_record import read_memory
 from workshop.probe import wire
-from workshop.probe.memory.memory_notes import MemorySegment, TensorRow
+from workshop.probe.memory.memory_notes import LowerPeak, MemorySegment, TensorRow
 
 
 def test_each_process_numbers_its_stacks_by_itself(tmp_path: Path) -> None:
@@ -13,12 +13,12 @@ def test_each_process_numbers_its_stacks_by_itself(tmp_path: Path) -> None:
         row = TensorRow("cpu", "others", 0, "float32", 8, 1, 2, 0, 0, 0)
         unknown = TensorRow("cpu", "others", -1, "float32", 8, 1, 2, 0, 0, 0)
         stacks = ((("main", "train.py", line),), (("main", "train.py", line + 1),))
-        freed = (("validation-graph cpu", 8, 1),)
+        freed = (LowerPeak("validation-graph", "cpu", 8, 1),)
         segment = MemorySegment(0.0, pid, 1, "training", 2, (), (row,), (row, unknown), stacks, freed=freed)
         (tmp_path / f"{pid}.jsonl").write_bytes(wire.encode(segment).encode() + b"\n")
     record = read_memory(tmp_path, [7, 8])
     lines = {
-        each.pid: ([record.stack_of(row) for row in each.at_end], record.stacks[each.freed[0][2]])
+        each.pid: ([record.stack_of(row) for row in each.at_end], record.stacks[each.freed[0].stack])
         for each in record.segments
     }
     assert lines == {

@@ -5,6 +5,7 @@ import itertools
 import os
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -12,21 +13,20 @@ from torch import nn
 
 from workshop.diagnosis.samples import Observations, read_observations
 from workshop.probe.backward_lines import MANY_TIMES, BackwardLines
+from workshop.probe.cause import FirstLook, Moment
 from workshop.probe.event_file import EventFile
-from workshop.probe.settings import TRIALS_ON_CUDA
-from workshop.probe.trials import (
-    OPTIMIZER_TRIALS,
-    TRIALS,
-    attempt,
-    attempt_of_optimizer,
-    attempt_pinned,
-    attempt_sparse,
-)
-from workshop.probe.trials.compiled import compiled
+from workshop.probe.messages import Circumstances
+from workshop.probe.observations import SettingMade, Trial
+from workshop.probe.phases import Phase
+from workshop.probe.trials import tried_causes, watchers_for
 from workshop.probe.trials.copy_room import ensure_room
+from workshop.probe.trials.dense_embedding import DenseEmbedding
+from workshop.probe.trials.once_for_all import once_for_all
 from workshop.probe.trials.other_threads import other_threads, usable_cores
+from workshop.probe.trials.pageable_copy import PinnedCopy
 from workshop.probe.trials.set_to_none import set_to_none
 from workshop.probe.trials.trial_race import MAX_ROUNDS, MIN_ROUNDS, ROUNDS, NothingToTryError, race
+from workshop.probe.trials.watcher import ModelTrial
 
 
 class TwoLines(nn.Module):
@@ -90,7 +90,26 @@ class RowByRow(nn.Module):
 
 
 DOUBLE = ("one-thread", "float64", "anomaly-mode", "tiny-operators", "once-for-all")
-MARKS = {"torch-compile": pytest.mark.acceptance} | dict.fromkeys(TRIALS_ON_CUDA, pytest.mark.cuda)
+ON_CPU = FirstLook(
+    Circumstances("cpu", threads=1, double=True, anomaly_mode=True),
+    settings=[SettingMade(0.0, 1, 1, "zero_grad", ("False",), ())],
+    cores=2,
+)
+ON_CUDA = [each.name for each in tried_causes().values() if not each.is_worth_it(ON_CPU)]
+OF_OPTIMIZER = [each.name for each in tried_causes().values() if each.phases == (Phase.OPTIMIZER,)]
+OF_MODEL = [
+    each.name
+    for each in tried_causes().values()
+    if each.moment is not Moment.WATCHING and not {Phase.OPTIMIZER, Phase.COPY}.issuperset(each.phases or Phase)
+]
+MARKS = {"torch-compile": pytest.mark.acceptance} | dict.fromkeys(ON_CUDA, pytest.mark.cuda)
+
+
+def raced(name: str, folder: Path, *call: Any) -> Trial:
+    """What is noted of a trial, given the arguments of a call of a model, or an optimizer."""
+    (trial,) = watchers_for([name], EventFile(str(folder)))
+    trial.attempt(*call) if isinstance(trial, ModelTrial) else trial.before_optimizer(*call)
+    return read_observations(folder, [os.getpid()]).trials[name]
 
 
 class Additive(nn.Module):
@@ -114,7 +133,7 @@ class Pictures(nn.Sequential):
         super().__init__(nn.Conv2d(3, 8, 3), nn.BatchNorm2d(8), nn.Flatten(), nn.Linear(8 * 36, 1))
 
 
-@pytest.mark.parametrize("name", [pytest.param(each, marks=MARKS.get(each, ())) for each in TRIALS])
+@pytest.mark.parametrize("name", [pytest.param(each, marks=MARKS.get(each, ())) for each in OF_MODEL])
 def test_a_trial_changes_nothing(name: str, tmp_path: Path) -> None:
     torch.manual_seed(0)
     model, inputs = (RowByRow(), torch.randn(16, 32)) if name in DOUBLE else (Pictures(), torch.randn(16, 3, 8, 8))
@@ -123,12 +142,11 @@ def test_a_trial_changes_nothing(name: str, tmp_path: Path) -> None:
     optimizer = torch.optim.Adam(model.parameters(), lr=0.1)
     if name in DOUBLE:
         model, inputs = model.double(), inputs.double()
-    if name in TRIALS_ON_CUDA:
+    if name in ON_CUDA:
         model, inputs = model.cuda(), inputs.cuda()
     before = {key: value.clone() for key, value in model.state_dict().items()}
     random_state, threads = torch.get_rng_state(), torch.get_num_threads()
-    attempt(name, model, (inputs,), {}, EventFile(str(tmp_path)))
-    trial = read_observations(tmp_path, [os.getpid()]).trials[name]
+    trial = raced(name, tmp_path, model, (inputs,), {})
     assert trial.error == ""
     assert trial.as_it_is_s > 0
     assert trial.changed_s > 0
@@ -160,10 +178,8 @@ class Unrolled(nn.Linear):
 
 @pytest.mark.slow
 def test_a_compilation_that_takes_too_long_is_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sys.modules[compiled.__module__], "LONGEST_S", 3.0)
-    model = Unrolled(8, 2)
-    attempt("torch-compile", model, (torch.randn(4, 8),), {}, EventFile(str(tmp_path)))
-    assert read_observations(tmp_path, [os.getpid()]).trials["torch-compile"].error == "it took too long"
+    monkeypatch.setattr("workshop.probe.trials.torch_compile.LONGEST_S", 3.0)
+    assert raced("torch-compile", tmp_path, Unrolled(8, 2), (torch.randn(4, 8),), {}).error == "it took too long"
     again = torch.compile(nn.Linear(8, 2))
     assert again(torch.randn(4, 8)).shape == (4, 2), "the compiler works on"
 
@@ -196,11 +212,10 @@ def test_the_number_of_threads_is_searched_for_and_put_back(
     model = Counts(8, 8)
     torch.set_num_threads(before)
     try:
-        attempt("other-threads", model, (torch.randn(4, 8),), {}, EventFile(str(tmp_path)))
+        trial = raced("other-threads", tmp_path, model, (torch.randn(4, 8),), {})
         assert torch.get_num_threads() == before
     finally:
         torch.set_num_threads(threads)
-    trial = read_observations(tmp_path, [os.getpid()]).trials["other-threads"]
     assert trial.error == ""
     assert set(used) <= {1, 2, 4, 6}
     assert used[0] == before
@@ -242,18 +257,18 @@ def test_gradients_that_are_cleared_by_zeros_are_added_to() -> None:
 @pytest.mark.parametrize("has_workers", [True, False])
 def test_a_copy_from_pinned_memory(has_workers: bool, tmp_path: Path) -> None:
     tensor = torch.randn(1_000_000)
-    attempt_pinned(tensor, torch.device("cuda"), has_workers, EventFile(str(tmp_path)))
+    PinnedCopy(EventFile(str(tmp_path))).on_pageable_copy(tensor, torch.device("cuda"), has_workers)
     trial = read_observations(tmp_path, [os.getpid()]).trials["pageable-copy"]
     assert (trial.error, trial.about, trial.difference) == ("", "4.0 MB", 0.0)
     assert not tensor.is_pinned()
 
 
 def test_without_a_gpu_nothing_is_pinned(tmp_path: Path) -> None:
-    attempt_pinned(torch.ones(4), torch.device("cpu"), True, EventFile(str(tmp_path)))
+    PinnedCopy(EventFile(str(tmp_path))).on_pageable_copy(torch.ones(4), torch.device("cpu"), True)
     assert not read_observations(tmp_path, [os.getpid()]).trials["pageable-copy"].applies
 
 
-@pytest.mark.parametrize("name", OPTIMIZER_TRIALS)
+@pytest.mark.parametrize("name", OF_OPTIMIZER)
 @pytest.mark.parametrize("kind", [torch.optim.SGD, torch.optim.Adam, torch.optim.AdamW])
 def test_a_trial_of_an_optimizer_changes_nothing(name: str, kind: type[torch.optim.Optimizer], tmp_path: Path) -> None:
     model = nn.Linear(8, 8)
@@ -262,8 +277,7 @@ def test_a_trial_of_an_optimizer_changes_nothing(name: str, kind: type[torch.opt
         model(torch.randn(4, 8)).sum().backward()
         optimizer.step()
     before, state = copy.deepcopy(list(model.parameters())), copy.deepcopy(optimizer.state_dict())
-    attempt_of_optimizer(name, optimizer, EventFile(str(tmp_path)))
-    trial = read_observations(tmp_path, [os.getpid()]).trials[name]
+    trial = raced(name, tmp_path, optimizer)
     assert (trial.error, trial.about) == ("", kind.__name__)
     assert trial.difference is not None
     assert trial.difference < 1e-6
@@ -289,7 +303,7 @@ def test_embeddings_of_which_a_step_touches_few_rows(
     rows = torch.arange(touched)
     table(rows).sum().backward()
     before = table.weight.detach().clone()
-    attempt_sparse(optimizer, {table: [rows]}, EventFile(str(tmp_path)))
+    DenseEmbedding(EventFile(str(tmp_path))).attempt(optimizer, {table: [rows]})
     trial = read_observations(tmp_path, [os.getpid()]).trials["dense-embedding"]
     assert trial.applies == (applies and touched == 10)
     assert (trial.error == "") == trial.applies
@@ -306,13 +320,12 @@ def test_what_there_is_no_memory_for_is_not_tried() -> None:
 def test_a_model_that_cannot_be_copied_is_not_tried(tmp_path: Path) -> None:
     model = nn.Linear(2, 2)
     model.lock = sys  # type: ignore[assignment]  # a module cannot be copied
-    attempt("float64", model, (torch.ones(1, 2),), {}, EventFile(str(tmp_path)))
-    assert read_observations(tmp_path, [os.getpid()]).trials["float64"].error.startswith("TypeError: ")
+    assert raced("float64", tmp_path, model, (torch.ones(1, 2),), {}).error.startswith("TypeError: ")
 
 
 def shapes_called(model: nn.Module, inputs: torch.Tensor) -> list[list[tuple[int, ...]]]:
     """What the modules are given that are called in a loop, in a pass as it is and in a changed one."""
-    passes = TRIALS["once-for-all"](model, (inputs,), {})
+    passes = once_for_all(model, (inputs,), {})
     passes_of, found = [next(passes), next(passes)], []
     for each in passes_of:
         called: list[tuple[int, ...]] = []
@@ -328,24 +341,20 @@ def shapes_called(model: nn.Module, inputs: torch.Tensor) -> list[list[tuple[int
 def test_a_layer_in_a_loop_is_called_once_for_all(as_batch: bool, tmp_path: Path) -> None:
     row, model, inputs = (1, 64) if as_batch else (64,), RowByRow(as_batch), torch.randn(64, 32)
     assert shapes_called(model, inputs) == [[row] * 64, [(64, 64)]]
-    attempt("once-for-all", model, (inputs,), {}, EventFile(str(tmp_path)))
-    attempt("tiny-operators", model, (), {}, EventFile(str(tmp_path)))  # which needs no inputs
-    trials = read_observations(tmp_path, [os.getpid()]).trials
-    assert (trials["once-for-all"].error, trials["tiny-operators"].error) == ("", "")
+    assert raced("once-for-all", tmp_path, model, (inputs,), {}).error == ""
+    assert raced("tiny-operators", tmp_path, model, (), {}).error == "", "it needs no inputs"
 
 
 def test_modules_of_which_each_needs_the_one_before_are_not_called_at_once(tmp_path: Path) -> None:
     model = Additive(is_chain=True)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-    attempt("small-modules", model, (torch.randn(64, 12),), {}, EventFile(str(tmp_path)))
-    assert "calls no 8 modules" in read_observations(tmp_path, [os.getpid()]).trials["small-modules"].error
+    assert "calls no 8 modules" in raced("small-modules", tmp_path, model, (torch.randn(64, 12),), {}).error
     assert not optimizer.state
 
 
 @pytest.mark.parametrize("model", [nn.Linear(32, 4), nn.Sequential(*(nn.Linear(32, 32) for _ in range(20)))])
 def test_layers_that_are_called_once_are_in_no_loop(model: nn.Module, tmp_path: Path) -> None:
-    attempt("once-for-all", model, (torch.randn(64, 32),), {}, EventFile(str(tmp_path)))
-    assert "calls no module" in read_observations(tmp_path, [os.getpid()]).trials["once-for-all"].error
+    assert not raced("once-for-all", tmp_path, model, (torch.randn(64, 32),), {}).applies
 
 
 @pytest.mark.parametrize(

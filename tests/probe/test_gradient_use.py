@@ -2,7 +2,6 @@
 
 import os
 from collections.abc import Callable
-from functools import partial
 from itertools import pairwise
 from pathlib import Path
 
@@ -13,7 +12,7 @@ from torch import nn
 from workshop.diagnosis.samples import read_observations
 from workshop.probe.event_file import EventFile
 from workshop.probe.observations import Trial
-from workshop.probe.watchers.gradient_use import GradientUse
+from workshop.probe.trials.gradient_use import GradientUse
 
 STEPS = 8
 
@@ -68,12 +67,8 @@ def adversaries(backward: Backward, step_ends: Callable[[], None], detached: boo
     return [inventor, critic]
 
 
-def actor_and_critic(backward: Backward, step_ends: Callable[[], None], fix: str = "") -> list[nn.Module]:
-    """As in DDPG, TD3 and SAC, and in a GAN's generator step: the actor learns through the critic.
-
-    Args:
-        fix: what is done against the critic's gradients in the actor's pass: "frozen" or "detached".
-    """
+def actor_and_critic(backward: Backward, step_ends: Callable[[], None]) -> list[nn.Module]:
+    """As in DDPG, TD3 and SAC, and in a GAN's generator step: the actor learns through the critic."""
     actor, critic = layers(8, 32, 16), layers(16, 256, 256, 1)
     of_actor, of_critic = (torch.optim.SGD(each.parameters(), lr=0.01) for each in (actor, critic))
     for _ in range(STEPS):
@@ -82,10 +77,7 @@ def actor_and_critic(backward: Backward, step_ends: Callable[[], None], fix: str
         backward(critic(actor(seen).detach()).square().mean(), critic)
         of_critic.step()
         of_actor.zero_grad()
-        critic.requires_grad_(fix != "frozen")
-        scores = critic(actor(seen))
-        critic.requires_grad_(True)
-        backward((scores.detach().requires_grad_() if fix == "detached" else scores).mean(), actor, critic)
+        backward(critic(actor(seen)).mean(), actor, critic)
         of_actor.step()
         step_ends()
     return [actor, critic]
@@ -147,17 +139,6 @@ def test_what_nobody_reads(loop: Loop, name: str, leads_on: bool, tmp_path: Path
     for one, other in zip(models, unwatched(loop), strict=True):
         for watched_one, plain in zip(one.parameters(), other.parameters(), strict=True):
             assert torch.equal(watched_one, plain), "the training went on as without being watched"
-
-
-def test_the_advice_leaves_the_training_as_it_is_where_gradients_lead_on() -> None:
-    """To detach what such a module returns cuts the training off."""
-    plain, frozen, cut = (unwatched(partial(actor_and_critic, fix=fix)) for fix in ("", "frozen", "detached"))
-    assert all(map(torch.equal, parameters_of(plain), parameters_of(frozen)))
-    assert not all(map(torch.equal, parameters_of(plain), parameters_of(cut)))
-
-
-def parameters_of(models: list[nn.Module]) -> list[nn.Parameter]:
-    return [parameter for each in models for parameter in each.parameters()]
 
 
 def sharpness_aware(backward: Backward, step_ends: Callable[[], None]) -> list[nn.Module]:

@@ -19,6 +19,7 @@ from torch import nn
 from torch.utils.data import Dataset, Subset, TensorDataset
 
 from workshop.probe.memory.host_objects import host_objects
+from workshop.probe.memory.memory_notes import HeldObject
 from workshop.probe.memory.object_sizes import size_of
 
 
@@ -27,14 +28,14 @@ class Log:
         self.entries = [{"prediction": [float(each + number) for each in range(24)]} for number in range(1000)]
 
 
-def noted() -> dict[str, dict[str, Any]]:
+def noted() -> dict[str, HeldObject]:
     """What is found from the functions that call this, by name."""
-    return {each["holder"]: each for each in host_objects(0)}
+    return {each.holder: each for each in host_objects()}
 
 
 def container(name: str) -> tuple[str, int, int]:
     found = noted()[name]
-    return found["container"], found["length"], found["bytes"]
+    return found.container, found.length, found.bytes
 
 
 def test_a_list_of_objects_that_an_attribute_holds() -> None:
@@ -51,9 +52,9 @@ def test_a_list_that_grows_is_told_from_one_that_is_made_anew() -> None:
     grows.append(object())
     anew = [object() for _ in range(51)]
     after = noted()
-    same = {name: before[name]["first_entries"] == after[name]["first_entries"] for name in ("grows", "anew")}
+    same = {name: before[name].first_entries == after[name].first_entries for name in ("grows", "anew")}
     assert same == {"grows": True, "anew": False}
-    assert before["grows"]["identity"] == after["grows"]["identity"]
+    assert before["grows"].identity == after["grows"].identity
     assert len(anew) == len(grows)
 
 
@@ -62,7 +63,7 @@ def test_an_array_that_grows_is_told_from_one_that_is_made_anew() -> None:
     before = noted()
     grows, anew = np.append(grows, 1.0), np.random.rand(len(anew))
     after = noted()
-    same = {name: before[name]["first_entries"] == after[name]["first_entries"] for name in ("grows", "anew")}
+    same = {name: before[name].first_entries == after[name].first_entries for name in ("grows", "anew")}
     assert same == {"grows": True, "anew": False}
     assert len(grows) > len(anew)
 
@@ -86,9 +87,9 @@ def test_what_will_be_full() -> None:
     memory, last, bounded = Memory(), deque(range(50), maxlen=100), queue.Queue[int](maxsize=100)
     for number in range(50):
         bounded.put(number)
-    assert all(noted()[each]["has_limit"] for each in ("memory.kept", "last", "bounded"))
+    assert all(noted()[each].has_limit for each in ("memory.kept", "last", "bounded"))
     memory.capacity = 10
-    assert not noted()["memory.kept"]["has_limit"], "it has grown beyond that number"
+    assert not noted()["memory.kept"].has_limit, "it has grown beyond that number"
     del last
 
 
@@ -136,10 +137,10 @@ def test_the_cache_of_a_function() -> None:
         with_limit(number)
     found = noted()
     for name, length in (("without_limit", 50), ("with_limit", 20)):
-        assert (found[name]["container"], found[name]["length"]) == ("lru_cache", length)
-        assert length * 8000 < found[name]["bytes"] < 1.3 * length * 8000
-        assert found[name]["holder_stack"][0][0] == name
-    assert [found[name]["has_limit"] for name in ("without_limit", "with_limit")] == [False, True]
+        assert (found[name].container, found[name].length) == ("lru_cache", length)
+        assert length * 8000 < found[name].bytes < 1.3 * length * 8000
+        assert found[name].stack[0][0] == name
+    assert [found[name].has_limit for name in ("without_limit", "with_limit")] == [False, True]
 
 
 def test_a_short_list_of_large_entries_is_one_container() -> None:
@@ -150,10 +151,10 @@ def test_a_short_list_of_large_entries_is_one_container() -> None:
 
     best = Best()
     found = noted()
-    assert found["best.weights"]["bytes"] == pytest.approx(15 * 501 * 500 * 4, rel=0.01)
+    assert found["best.weights"].bytes == pytest.approx(15 * 501 * 500 * 4, rel=0.01)
     assert "best.weights[...]" not in found
     classes = [list(range(20)) for _ in range(10)]
-    assert noted()["classes[...]"]["length"] == 20, "these may grow"
+    assert noted()["classes[...]"].length == 20, "these may grow"
     del best, classes
 
 
@@ -168,7 +169,7 @@ def test_what_a_generator_that_waits_has() -> None:
     items = map(abs, shuffled(iter(range(100))))
     next(items)
     found = noted()["window"]
-    assert (found["container"], found["length"], found["holder_stack"][0][0]) == ("list", 29, "shuffled")
+    assert (found.container, found.length, found.stack[0][0]) == ("list", 29, "shuffled")
 
 
 class Series(Dataset[Any]):
@@ -186,11 +187,11 @@ def test_arrays() -> None:
     precise = random.random((20_000, 10))
     series = {"of": Subset(Series(precise), [1, 2])}
     found = noted()
-    assert [found[each]["narrower"] for each in ("pixels", "of_float32", "precise")] == ["uint8", "float32", ""]
-    assert (found["precise"]["dtype"], found["precise"]["shape"]) == ("float64", (20_000, 10))
-    assert [found[each]["of_dataset"] for each in ("pixels", "precise")] == [False, True]
+    assert [found[each].narrower for each in ("pixels", "of_float32", "precise")] == ["uint8", "float32", ""]
+    assert (found["precise"].dtype, found["precise"].shape) == ("float64", (20_000, 10))
+    assert [found[each].of_dataset for each in ("pixels", "precise")] == [False, True]
     assert not any(each.startswith("series") for each in found), "it is the same array"
-    assert all(abs(found[each]["bytes"] - 1_600_000) < 20_000 for each in ("pixels", "of_float32", "precise"))
+    assert all(abs(found[each].bytes - 1_600_000) < 20_000 for each in ("pixels", "of_float32", "precise"))
     del pixels, of_float32, series
 
 
@@ -198,7 +199,7 @@ def test_tensors_of_pixels() -> None:
     pixels = torch.randint(0, 256, (20_000, 64)).float().div_(255).sub_(0.5)
     data, model = TensorDataset(pixels, torch.rand(20_000, 64)), nn.Module()
     model.register_buffer("mask", torch.ones(2000, 1000).tril())
-    found = {name: each["narrower"] for name, each in noted().items() if each.get("narrower")}
+    found = {name: each.narrower for name, each in noted().items() if each.narrower}
     assert found == {"pixels": "uint8"}
     del data
     assert "pixels" not in noted(), "it may be of a single step"
@@ -208,7 +209,7 @@ def test_a_file_that_is_mapped_is_not_read(tmp_path: Path) -> None:
     np.ones(1 << 21, np.float32).tofile(tmp_path / "pixels")
     data = TensorDataset(torch.from_file(str(tmp_path / "pixels"), size=1 << 21))
     shared = TensorDataset(torch.ones(1 << 21).share_memory_())
-    assert {name for name, each in noted().items() if each.get("narrower")} == {"shared.tensors[...]"}
+    assert {name for name, each in noted().items() if each.narrower} == {"shared.tensors[...]"}
     del data, shared
 
 
@@ -216,7 +217,7 @@ def test_what_nobody_has_written_is_not_in_memory_and_stays_so() -> None:
     replay = np.zeros((40, 1 << 18))
     replay[:10] = 3.5
     for _ in range(2):
-        assert noted()["replay"]["bytes"] == pytest.approx(10 << 21, rel=0.3), "pages may be large"
+        assert noted()["replay"].bytes == pytest.approx(10 << 21, rel=0.3), "pages may be large"
 
 
 @pytest.mark.parametrize("shift", [1, 4])
@@ -229,22 +230,22 @@ def test_windows_that_are_copied(shift: int) -> None:
     constant, others = np.ones((4000, 96), np.float32), np.random.default_rng(2).random((4000, 96))
     found = noted()
     for name in ("copied", "last_axis"):
-        assert (found[name]["window"], found[name]["shift"]) == (96, shift)
-    assert [found[name]["window"] for name in ("constant", "others")] == [0, 0]
+        assert (found[name].window, found[name].shift) == (96, shift)
+    assert [found[name].window for name in ("constant", "others")] == [0, 0]
     assert "shown" not in found, "the series has less than 1 MiB"
     del copied, last_axis, constant, others, shown
 
 
 def test_periods_are_no_windows() -> None:
     repeated = np.tile(np.arange(8), (20_000, 4))
-    assert (noted()["repeated"]["window"], len(repeated)) == (0, 20_000)
+    assert (noted()["repeated"].window, len(repeated)) == (0, 20_000)
 
 
 def test_what_float32_would_round_off() -> None:
     times = 1.7e9 + np.arange(200_000) * 0.37
     small = np.random.default_rng(1).random(200_000)
     found = noted()
-    assert [found[each]["rounds_well"] for each in ("times", "small")] == [False, True]
+    assert [found[each].rounds_well for each in ("times", "small")] == [False, True]
     del times, small
 
 
@@ -265,7 +266,7 @@ def test_what_only_says_that_it_is_a_module(monkeypatch: pytest.MonkeyPatch) -> 
 
     monkeypatch.setitem(sys.modules, "library", Library())  # type: ignore[arg-type]
     entries = list(range(20))
-    assert noted()["entries"]["length"] == len(entries)
+    assert noted()["entries"].length == len(entries)
 
 
 def test_what_is_like_nothing_else() -> None:
@@ -289,5 +290,5 @@ def test_what_is_like_nothing_else() -> None:
     for number in range(20):
         reads.item(number), root(number), less(number)
     found = noted()
-    assert [found[each]["length"] for each in ("reads.item", "root", "less", "steps")] == [20] * 4
+    assert [found[each].length for each in ("reads.item", "root", "less", "steps")] == [20] * 4
     del lazy, gone, steps

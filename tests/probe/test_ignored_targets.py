@@ -12,7 +12,7 @@ from torch import nn
 from workshop.diagnosis.samples import read_observations
 from workshop.probe.event_file import EventFile
 from workshop.probe.observations import Trial
-from workshop.probe.watchers.ignored_targets import IgnoredTargets
+from workshop.probe.trials.ignored_targets import IgnoredTargets
 
 WORDS = 500
 

@@ -76,9 +76,9 @@ def test_the_second_of_two_recorded_steps_shows_what_is_kept_of_the_first(meter:
     assert [each.step for each in steps.values() if each.devices[0].allocator_bytes is None] == [3]
     assert steps[2].devices[0].allocator_bytes == pytest.approx(steps[2].devices[0].followed_bytes, rel=0.02)
     assert steps[3].devices[0].peak_bytes > steps[2].devices[0].peak_bytes + 0.9 * UNIT
-    freed = {cause: size for cause, size, _ in steps[3].freed}
-    assert freed["kept-into-next-step cpu"] == pytest.approx(UNIT, rel=0.1)
-    assert "kept-into-next-step cpu" not in {cause for cause, _, _ in steps[2].freed}
+    freed = {each.cause: each.bytes for each in steps[3].freed}
+    assert freed["kept-into-next-step"] == pytest.approx(UNIT, rel=0.1)
+    assert "kept-into-next-step" not in {each.cause for each in steps[2].freed}
 
 
 def test_what_is_never_let_go_is_not_kept_into_the_next_step_alone(meter: MemoryMeter, tmp_path: Path) -> None:
@@ -86,8 +86,7 @@ def test_what_is_never_let_go_is_not_kept_into_the_next_step_alone(meter: Memory
     for _ in range(6):
         training.steps(1)
         history.append(training.held)
-    causes = {cause for each in noted(tmp_path) for cause, _, _ in each.freed}
-    assert "kept-into-next-step cpu" not in causes
+    assert "kept-into-next-step" not in {lower.cause for each in noted(tmp_path) for lower in each.freed}
     assert len(history) == 6
 
 
@@ -117,8 +116,8 @@ def test_a_validation_with_a_loss_function_is_one_and_its_graph_has_a_holder(
     training.model.train()
     training.steps(2)
     [validation] = [each for each in noted(tmp_path) if each.name == SegmentName.VALIDATION]
-    freed = {cause: size for cause, size, _ in validation.freed}
-    assert freed["validation-graph cpu"] > 6 * 64 * 512 * 4, "the activations of most of its batches"
+    freed = {each.cause: each.bytes for each in validation.freed}
+    assert freed["validation-graph"] > 6 * 64 * 512 * 4, "the activations of most of its batches"
     graphs = [each for each in events(tmp_path) if isinstance(each, OldGraph) and each.validation]
     assert max(graphs, key=lambda each: each.old_operations).holder == "total"
     assert total.requires_grad
@@ -135,7 +134,7 @@ def test_a_validation_that_asks_for_gradients_needs_its_graph(meter: MemoryMeter
     training.model.train()
     training.steps(2)
     assert any(each.name == SegmentName.VALIDATION for each in noted(tmp_path))
-    assert "validation-graph cpu" not in {cause for each in noted(tmp_path) for cause, _, _ in each.freed}
+    assert "validation-graph" not in {lower.cause for each in noted(tmp_path) for lower in each.freed}
 
 
 def test_a_validation_of_a_model_in_training_mode(

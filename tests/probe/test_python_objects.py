@@ -13,11 +13,11 @@ from torch.utils.data import DataLoader
 
 from workshop.probe import wire
 from workshop.probe.event_file import EventFile
-from workshop.probe.memory.dataset_attributes import attributes_of
 from workshop.probe.memory.memory_notes import AttributeObjects, TouchedAttribute
+from workshop.probe.memory.object_sizes import array_bytes, count_objects, describe_container
 from workshop.probe.memory.process_memory import unshared
-from workshop.probe.memory.python_objects import AttributeCounts, array_bytes, count_objects, describe_container
-from workshop.probe.memory.touched_attribute import note_touched
+from workshop.probe.memory.python_objects import AttributeCounts, note_touched
+from workshop.probe.memory.variables import attributes_of
 
 
 class Names:

@@ -15,7 +15,8 @@ from torch.utils.data import DataLoader, TensorDataset
 
 from workshop.probe import noted_settings
 from workshop.probe.connection import Connection
-from workshop.probe.messages import LoaderSettings, SetStage
+from workshop.probe.loader_settings import LoaderSettings
+from workshop.probe.messages import SetStage
 from workshop.probe.phases import Phase
 from workshop.probe.settings import ProbeConfig
 from workshop.probe.step_meter import StepMeter, measure_batch

@@ -13,7 +13,7 @@ from said import MadeReason
 from workshop.cli.options import script_path
 from workshop.cli.reported import of_diagnosis, of_gate, of_line_change, of_memory, of_verdict, write_reports
 from workshop.diagnosis.diagnosis import diagnose
-from workshop.diagnosis.measurement import Measurement
+from workshop.diagnosis.measurement import Measurement, Note, NoteKind
 from workshop.gate.gate import GateResult
 from workshop.judge.verdict import Outcome, Verdict
 from workshop.memory.host_watch import HostWatch
@@ -129,11 +129,11 @@ def test_paths_are_relative_to_the_repository(tmp_path: Path, monkeypatch: pytes
     assert in_repository("") == ""
 
 
-BUSY, NOTE = OtherLoad(2, 1.5), "The script crashed: it has ended."
+BUSY, NOTE = OtherLoad(2, 1.5), Note(NoteKind.NO_RESULT, "The script crashed: it has ended.")
 OTHER_WORK = Verdict("new.py", Outcome.OTHER_WORK, (MadeReason.SAYS("it drops a batch"),))
 UNDECIDED = Verdict("train.py", Outcome.UNDECIDED, (MadeReason.SAYS("too noisy"),), machine=BUSY)
 MEASURED = Measurement(made_steps({Phase.FORWARD: 10.0}), notes=(NOTE,), machine=BUSY)
-MEMORY = MeasuredMemory(MemoryRecord(), HostWatch(), [], None, [], notes=(str(BUSY), NOTE), machine=BUSY)
+MEMORY = MeasuredMemory(MemoryRecord(), HostWatch(), [], None, [], notes=(str(BUSY), str(NOTE)), machine=BUSY)
 
 
 @pytest.mark.parametrize("name", FORMATS)
@@ -142,8 +142,8 @@ MEMORY = MeasuredMemory(MemoryRecord(), HostWatch(), [], None, [], notes=(str(BU
     [
         (of_verdict(UNDECIDED), [str(BUSY)]),
         (of_gate(GateResult(UNDECIDED, "main", "1a2b3c", Path("/tree"), Path("train.py"), 0.05)), [str(BUSY)]),
-        (of_diagnosis("train.py", diagnose(MEASURED)), [str(BUSY), NOTE]),
-        (of_memory("train.py", MemoryDiagnosis(MEMORY)), [str(BUSY), NOTE]),
+        (of_diagnosis("train.py", diagnose(MEASURED)), [str(BUSY), str(NOTE)]),
+        (of_memory("train.py", MemoryDiagnosis(MEMORY)), [str(BUSY), str(NOTE)]),
         (of_line_change("b", LineChange([], (1, 1), None, 1.0, 1.0, ({}, {Path("b"): BUSY}))), [f"b: {BUSY}"]),
     ],
     ids=["verdict", "gate", "diagnosis", "memory", "lines"],

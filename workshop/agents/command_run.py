@@ -21,11 +21,11 @@ MARK_VARIABLE = "WORKSHOP_COMMAND"
 
 LOOK_EVERY_S = 0.1
 END_S = 20.0
-"""A command that is told to end gets this time to end its scripts; then it is killed."""
+"""Seconds, at most, for a command that is told to end to end its scripts; then it is killed."""
 
 MAX_CHARACTERS = 5500
-"""The length of an answer. A token of such text, with its figures and names, has about three characters, so this is
-less than 2,000 tokens."""
+"""Characters, at most, of an answer. A token of such text, with its figures and names, has about three, so this is less
+than 2,000 tokens."""
 
 _BARS = re.compile(r" *[█▏▎▍▌▋▊▉]+")
 

@@ -1,8 +1,9 @@
 """The server: each tool is a command of the workshop, run on a script in the folder that the server was started in."""
 
 import inspect
+import os
 import tempfile
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from functools import wraps
 from pathlib import Path
@@ -12,15 +13,17 @@ import anyio
 from mcp.server.mcpserver import MCPServer
 from mcp.server.mcpserver.exceptions import ToolError
 
-from workshop.agents import confined
 from workshop.agents.command_run import CommandEnd, page_of, run_command
 from workshop.errors import WorkshopError
 
+MAX_ARGUMENTS, MAX_LENGTH = 64, 2000
+"""Arguments of a script, at most, and characters of each."""
+
 MAX_SECONDS = 600.0
-"""The longest time that an agent may ask for."""
+"""Seconds, at most, that an agent may ask for."""
 
 SLACK_S = 150.0
-"""A command may take this much longer than the seconds it was given: a script takes time to start."""
+"""Seconds that a command may take beyond those it was given: a script takes time to start."""
 
 INSTRUCTIONS = """Find out why a PyTorch training script is slow, and prove that an edit makes it faster without
 changing what it computes. First `measure`: it names the line and the cause. Then edit a copy, and `compare` the old
@@ -99,7 +102,7 @@ class Tools:
         The script runs unchanged for about `seconds` and is then ended; some of its batches are repeated. Takes one
         minute or two.
         """
-        path, words = confined.script(self.root, script), confined.words(arguments or [])
+        path, words = _script(self.root, script), _words(arguments or [])
         return await self._run(self._limited(seconds), "measure", "--seconds", f"{seconds}", path, *words)
 
     async def lines(
@@ -113,7 +116,7 @@ class Tools:
 
         The script is ended `seconds` after its first training step. `function` shows one function alone.
         """
-        path, words = confined.script(self.root, script), confined.words(arguments or [])
+        path, words = _script(self.root, script), _words(arguments or [])
         with tempfile.TemporaryDirectory() as folder:
             file = f"{folder}/lines.lprof"
             recorded = ("record", "lines", "--seconds", f"{self._limited(seconds)}", "-o", file, "--", path, *words)
@@ -141,11 +144,11 @@ class Tools:
         Name either another script (`old`), or a git revision (`base`) at which the same script is compared; then it is
         asked whether it is no slower. Takes up to `seconds`.
         """
-        path, words = confined.script(self.root, new), confined.words(arguments or [])
+        path, words = _script(self.root, new), _words(arguments or [])
         if (old is None) == (base is None):
             raise WorkshopError("name either old, another script, or base, a git revision")
         options = ("--budget", f"{self._limited(seconds)}")
-        versions = ("--base", base, path) if base is not None else (confined.script(self.root, old or ""), path)
+        versions = ("--base", base, path) if base is not None else (_script(self.root, old or ""), path)
         return await self._run(seconds, "compare", *options, *versions, *words)
 
     async def trace(self, path: str, arguments: list[str] | None = None) -> str:
@@ -153,7 +156,7 @@ class Tools:
 
         `path` is a trace or a folder of traces, or a script, of which a few steps are recorded first.
         """
-        words, place = confined.words(arguments or []), confined.inside(self.root, path)
+        words, place = _words(arguments or []), _inside(self.root, path)
         if place.suffix != ".py":
             return await self._run(0.0, "trace", str(place))
         with tempfile.TemporaryDirectory() as folder:
@@ -191,3 +194,43 @@ def _why_nothing(end: CommandEnd, limit_s: float) -> str:
     return (
         f"it was ended after {limit_s:.0f} s, before anything was recorded" if end.exit_code is None else end.last_error
     )
+
+
+def _inside(root: Path, name: str) -> Path:
+    """Return the path of a file or folder in the root, whose symbolic links are followed.
+
+    Raises:
+        WorkshopError: it leads out of the root, or there is nothing.
+    """
+    if not name or "\0" in name:
+        raise WorkshopError("name a file in the folder of this server")
+    top = Path(os.path.realpath(root))
+    path = Path(os.path.realpath(top / name))
+    if not path.is_relative_to(top):
+        raise WorkshopError(f"{name} is outside of {top}; only what is in this folder can be named")
+    if not path.exists():
+        raise WorkshopError(f"there is no {name} in {top}")
+    return path
+
+
+def _script(root: Path, name: str) -> str:
+    """Return the path of a Python script in the root, as it is handed to a command: absolute, so it is no option.
+
+    Raises:
+        WorkshopError: it is outside, or no script.
+    """
+    path = _inside(root, name)
+    if path.suffix != ".py" or not path.is_file():
+        raise WorkshopError(f"{name} is no Python script; name a file that ends in .py")
+    return str(path)
+
+
+def _words(arguments: Sequence[str]) -> list[str]:
+    """Return the arguments of a script, if there are not too many.
+
+    Raises:
+        WorkshopError: there are, or one is too long, or has a NUL.
+    """
+    if len(arguments) > MAX_ARGUMENTS or any(len(each) > MAX_LENGTH or "\0" in each for each in arguments):
+        raise WorkshopError(f"at most {MAX_ARGUMENTS} arguments of at most {MAX_LENGTH} characters are passed on")
+    return list(arguments)

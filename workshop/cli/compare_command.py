@@ -7,24 +7,22 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from workshop.cli.asked import Asked
 from workshop.cli.options import (
     COMMAND_FOLLOWS,
     INSTRUMENTS,
     FormatOption,
     JsonOption,
-    refuse_misplaced,
-    seconds_of,
+    budget_of,
     share_of,
 )
-from workshop.cli.output import filled, print_above, print_json, progress_line
-from workshop.cli.reported import of_gate, of_verdict, wanted, write_reports
+from workshop.cli.output import filled, print_above, progress_line
+from workshop.cli.reported import of_gate, of_verdict
 from workshop.errors import WorkshopError
 
 if TYPE_CHECKING:
     from workshop.gate.gate import GateResult
     from workshop.judge.verdict import Verdict
-
-MIN_BUDGET_S = 10.0
 
 app = typer.Typer()
 
@@ -83,42 +81,38 @@ def compare(
     """
     from workshop.cli.result_text import print_verdict
 
-    seconds = seconds_of(budget) if budget else 120.0 if base is None else 600.0
-    if seconds < MIN_BUDGET_S:
-        raise typer.BadParameter(f"is {MIN_BUDGET_S:.0f} seconds at least", param_hint="--budget")
-    reports = wanted(formats, as_json)
+    seconds = budget_of(budget or ("2m" if base is None else "10m"))
+    if base is None and allow is not None:
+        raise typer.BadParameter("goes with --base", param_hint="--allow")
+    if base is not None and target is not None:
+        raise typer.BadParameter("goes with two scripts; with --base, say --allow", param_hint="--target")
+    *_, script = names = [Path(each) for each in scripts[: 2 if base is None else 1]]
+    asked = Asked(context, str(script), scripts[len(names) :], as_json=as_json, formats=formats)
     if base is None:
-        if allow is not None:
-            raise typer.BadParameter("goes with --base", param_hint="--allow")
-        verdict = _of_two(context, scripts, target or 1.1, steps, seconds)
-        if not write_reports(reports, lambda: of_verdict(verdict), scripts[1]):
-            print_json(**verdict.as_dict()) if as_json else print_verdict(verdict)
+        if len(names) < 2:
+            raise WorkshopError("name two scripts, OLD and NEW; or --base REVISION and one script")
+        verdict = _of_two(asked, names[0], target or 1.1, steps, seconds)
+        asked.answer(verdict.as_dict(), lambda: print_verdict(verdict), lambda: of_verdict(verdict))
     else:
-        if target is not None:
-            raise typer.BadParameter("goes with two scripts; with --base, say --allow", param_hint="--target")
-        found = _of_base(context, base, scripts, share_of(allow or "5%"), steps, seconds)
+        found = _of_base(asked, base, share_of(allow or "5%"), steps, seconds)
         verdict = found.verdict
-        if not write_reports(reports, lambda: of_gate(found), scripts[0]):
-            print_json(**found.as_dict()) if as_json else _print_gate(found)
+        asked.answer(found.as_dict(), lambda: _print_gate(found), lambda: of_gate(found))
     raise typer.Exit(verdict.outcome.exit_code)
 
 
-def _of_two(context: typer.Context, scripts: list[str], target: float, steps: int | None, seconds: float) -> "Verdict":
+def _of_two(asked: Asked, old: Path, target: float, steps: int | None, seconds: float) -> "Verdict":
     """Judge two scripts."""
+    from workshop.file_kind import require_script
     from workshop.judge.bench import Bench
     from workshop.judge.contest import of_two_scripts
     from workshop.judge.verdict import broken
-    from workshop.profiles.file_kind import require_script
     from workshop.runs.script import ScriptError
     from workshop.runs.syntax import require_syntax
 
-    if len(scripts) < 2:
-        raise WorkshopError("name two scripts, OLD and NEW; or --base REVISION and one script")
-    old, new = map(Path, scripts[:2])
+    new = Path(asked.script)
     for script in (old, new):
         require_script(script, "name two training scripts")
-    refuse_misplaced(context, scripts[1], scripts[2:])
-    contest = of_two_scripts(old, new, scripts[2:], target, seconds, steps)
+    contest = of_two_scripts(old, new, asked.arguments, target, seconds, steps)
     try:
         for script in (old, new):
             require_syntax(script)
@@ -128,19 +122,16 @@ def _of_two(context: typer.Context, scripts: list[str], target: float, steps: in
         return broken(new.name, error, old.name)
 
 
-def _of_base(
-    context: typer.Context, base: str, scripts: list[str], allowed: float, steps: int | None, seconds: float
-) -> "GateResult":
+def _of_base(asked: Asked, base: str, allowed: float, steps: int | None, seconds: float) -> "GateResult":
     """Judge a script against its version at a git revision."""
+    from workshop.file_kind import require_script
     from workshop.gate.gate import judge_against
-    from workshop.profiles.file_kind import require_script
 
-    script = Path(scripts[0])
+    script = Path(asked.script)
     require_script(script, "name a training script")
-    refuse_misplaced(context, scripts[0], scripts[1:])
     with progress_line() as show:
         return judge_against(
-            base, script, scripts[1:], allowed, seconds, steps, show, lambda text: print_above(text, sys.stderr)
+            base, script, asked.arguments, allowed, seconds, steps, show, lambda text: print_above(text, sys.stderr)
         )
 
 

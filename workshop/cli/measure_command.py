@@ -1,12 +1,12 @@
 """`workshop measure`: the bottlenecks of a training script."""
 
-import json
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from workshop.cli.asked import Asked
 from workshop.cli.options import (
     COMMAND_FOLLOWS,
     INSTRUMENTS,
@@ -17,12 +17,8 @@ from workshop.cli.options import (
     SaveOption,
     ScriptArguments,
     TrainingScriptArgument,
-    refuse_misplaced,
-    script_name,
-    script_path,
 )
-from workshop.cli.output import print_json, progress_line, require_writable, write_file
-from workshop.cli.reported import end_of_broken, of_diagnosis, wanted, write_reports
+from workshop.cli.reported import of_diagnosis
 from workshop.errors import EXIT_CRASHED
 from workshop.parts import taught_in
 
@@ -63,37 +59,34 @@ def measure(
     arguments. Options of this command come before the script. Exit codes: 2, there is nothing to measure; 4, what the
     script does cannot be seen; 5, it crashed, and what was measured until then is shown.
     """
-    from workshop.cli.measurement_text import print_changes, print_diagnosis
-    from workshop.diagnosis.change import changes, read_saved
+    from workshop.cli.finding_text import print_changes
+    from workshop.cli.measurement_text import print_diagnosis
+    from workshop.diagnosis.change import changes, read_saved_times
     from workshop.diagnosis.diagnosis import diagnose
     from workshop.diagnosis.stages import measure as measure_script
     from workshop.pages.measurement_page import page
-    from workshop.runs.script import ScriptError
 
-    refuse_misplaced(context, script, arguments or [])
-    before = read_saved(against) if against else None
-    reports = wanted(formats, as_json)
-    for path in filter(None, (html, save)):
-        require_writable(path)
-    try:
-        with progress_line() as show:
-            found = diagnose(measure_script(script, arguments or [], seconds, show, is_module, headroom, thorough))
-    except ScriptError as error:
-        raise end_of_broken(script, error, as_json, reports) from None
+    given = arguments or []
+    asked = Asked(context, script, given, is_module, as_json, html, save, formats)
+    before = read_saved_times(against) if against else None
+    found = asked.found(
+        lambda show: diagnose(measure_script(script, given, seconds, show, is_module, headroom, thorough))
+    )
     found = replace(found, findings=[_with_part(each) for each in found.findings])
-    name, values = script_name(script, arguments or [], is_module), found.as_dict()
-    path_of_script = script_path(script, arguments or [], is_module)
-    if html:
-        write_file(html, page(name, values, found.sources()))
-    if save:
-        write_file(save, json.dumps(values))
+    values = found.as_dict()
     changed = changes(before, values) if before else []
-    on_stdout = write_reports(reports, lambda: of_diagnosis(name, found), path_of_script)
-    if as_json:
-        print_json(**values, changes=[asdict(each) for each in changed])
-    elif not on_stdout:
-        print_diagnosis(name, found)
+
+    def text() -> None:
+        print_diagnosis(asked.name, found)
         print_changes(changed)
+
+    asked.answer(
+        values,
+        text,
+        lambda: of_diagnosis(asked.name, found),
+        lambda: page(asked.name, values, found.sources()),
+        changes=[each.as_dict() for each in changed],
+    )
     if found.measurement.crash:
         raise typer.Exit(EXIT_CRASHED)
 

@@ -1,34 +1,31 @@
 """A measurement as a person reads it, in a terminal of 80 columns: the bottlenecks, and the steps."""
 
-import linecache
-import os
-import textwrap
 from pathlib import Path
 
 from rich.table import Table
 from rich.text import Text
 
+from workshop.cli.finding_text import print_findings
 from workshop.cli.output import console, filled
 from workshop.cli.result_text import bar, filled_crash
-from workshop.diagnosis.change import MeasuredChange
+from workshop.diagnosis.causes.data_wait import OF_WORKERS
 from workshop.diagnosis.diagnosis import Diagnosis
-from workshop.diagnosis.findings import MIN_GAIN, OF_WORKERS, OPTIONS, Finding
+from workshop.diagnosis.findings import MIN_GAIN, Finding
 from workshop.diagnosis.line_table import LineTime
-from workshop.diagnosis.measurement import MeasuredSteps, Measurement
+from workshop.diagnosis.measurement import Measurement
 from workshop.diagnosis.tried import TriedChange, tried_changes
 from workshop.probe.phases import COMPUTING, TRACED, Phase
+from workshop.runs.measured_steps import MeasuredSteps
 from workshop.runs.other_load import about
 
-MAX_FINDINGS = 4
 LINES_OF_A_PHASE = 2
-MAX_CHANGES = 14
-MAX_SOURCE = 72
-WIDEST_NAME = 42
+"""Lines, at most, of each phase that are in the table."""
+
 MIN_SHARE = 0.05
-"""Lines with a smaller share of a step are not in the table."""
+"""Share of a step, at least, of a line in the table."""
 
 WORTH_IT = 1.1
-"""The smallest speedup for which a better data pipeline is worth writing."""
+"""Speedup, at least, for which a better data pipeline is worth writing."""
 
 
 def print_diagnosis(name: str, diagnosis: Diagnosis) -> None:
@@ -56,10 +53,7 @@ def print_diagnosis(name: str, diagnosis: Diagnosis) -> None:
         out.print(Text(f"\nTried: a step took {', '.join(tried)}."))
     if diagnosis.headroom and any(each.phase == Phase.DATA_WAIT for each in causes):
         out.print(f"\n{_gain(steps, diagnosis.headroom, causes, rough)}")
-    for number, each in enumerate(causes[:MAX_FINDINGS], start=1):
-        if each.cause in OPTIONS and (number == 1 or causes[number - 2].cause not in OPTIONS):
-            out.print("\nNo fault of the script, but faster in a trial:")
-        out.print(_finding(number, each, rough))
+    print_findings(causes, rough, "faster")
     if not causes:
         out.print(f"\n{_as_it_should_be(found.table)}")
     if says := _without_effect(tried_changes(found)):
@@ -113,33 +107,6 @@ def _phases(steps: MeasuredSteps, headroom: MeasuredSteps | None, lines: list[Li
     return table
 
 
-def _finding(number: int, finding: Finding, rough: str) -> Text:
-    """A finding: its cause and place, the line itself, what it costs and what to do; `rough` is of `about`."""
-    text = Text(f"\n{number}. {finding.cause}", "bold")
-    if finding.file:
-        where = f"{_shortest(finding.file)}:{finding.line}, in {finding.function}"
-        text.append(f"  {where}{_process(finding)}\n", "not bold")
-        source = linecache.getline(finding.file, finding.line or 0).strip()
-        text.append(f"       {textwrap.shorten(source, MAX_SOURCE, placeholder=' …')}", "not bold cyan")
-    cost = f"{finding.ms_a_step:.1f} ms a step, {finding.share:.0%}."
-    if finding.beside:
-        others = ", ".join(f"line {number}: {share:.0%}" for number, share in finding.beside.items())
-        cost += f" In the same function, {others}; together {finding.together:.0%}."
-    durations = f"a step of {finding.step_ms:.1f} ms would take {rough}{finding.fixed}"
-    basis = finding.basis.partition(":")[0]  # the figures that lead to it are in --json and --html
-    gain = f"Potential speedup: {rough}{finding.speedup}, {durations} ({basis})."
-    text.append(f"\n{filled(f'{cost} {gain} {finding.words}', indent='   ')}", "not bold")
-    return text
-
-
-def _process(finding: Finding) -> str:
-    return {"training": "", "worker": ", in the workers"}.get(finding.process, f", in {finding.process}")
-
-
-def _shortest(path: str) -> str:
-    return min(path, os.path.relpath(path), key=len)
-
-
 def _gain(steps: MeasuredSteps, headroom: MeasuredSteps, causes: list[Finding], rough: str) -> str:
     ratio = steps.ms_a_step / headroom.ms_a_step
     rate = f"{rough}{headroom.samples_per_s:.1f} samples/s with batches from memory"
@@ -159,20 +126,3 @@ def _as_it_should_be(steps: MeasuredSteps) -> str:
     return (
         f"None of the known causes was found: {steps.share(*COMPUTING):.0%} of a step is computing, most of it {most}."
     )
-
-
-def print_changes(changes: list[MeasuredChange]) -> None:
-    """Print what has changed since an earlier measurement."""
-    if not changes:
-        return
-    table = Table.grid(padding=(0, 2))
-    table.add_row(Text("ms a step", "bold"), Text("before", "bold"), Text("now", "bold"), "")
-    for number in (1, 2):
-        table.columns[number].justify = "right"
-    for each in changes[:MAX_CHANGES]:
-        faster, slower = each.after_ms < each.before_ms, each.after_ms > each.before_ms
-        says = "within the noise" if not each.more_than_noise else "less" if faster else "more" if slower else ""
-        style = "" if not each.more_than_noise else "green" if faster else "red"
-        name = each.name if len(each.name) <= WIDEST_NAME else f"{each.name[: WIDEST_NAME - 3]}..."
-        table.add_row(Text(name), f"{each.before_ms:.1f}", f"{each.after_ms:.1f}", Text(says, style))
-    console().print("", table, sep="\n")

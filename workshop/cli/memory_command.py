@@ -1,12 +1,11 @@
 """`workshop memory`: where the memory of a training is, what grows, and what could be freed."""
 
-import json
-from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from workshop.cli.asked import Asked
 from workshop.cli.options import (
     COMMAND_FOLLOWS,
     INSTRUMENTS,
@@ -17,12 +16,9 @@ from workshop.cli.options import (
     SaveOption,
     ScriptArguments,
     TrainingScriptArgument,
-    refuse_misplaced,
-    script_name,
-    script_path,
 )
-from workshop.cli.output import print_json, progress_line, require_writable, write_file
-from workshop.cli.reported import end_of_broken, of_memory, wanted, write_reports
+from workshop.cli.reported import of_memory
+from workshop.errors import EXIT_CRASHED
 
 app = typer.Typer()
 
@@ -55,40 +51,36 @@ def memory(
     Options of this command come before the script. Exit codes: 2, there is nothing to measure; 4, what the script does
     cannot be seen; 5, it crashed, or ran out of memory.
     """
-    from workshop.cli.memory_text import print_memory, print_memory_changes
-    from workshop.judge.verdict import Outcome
+    from workshop.cli.finding_text import print_changes
+    from workshop.cli.memory_text import print_memory
     from workshop.memory.memory_change import memory_changes, read_saved_memory
     from workshop.memory.memory_diagnosis import MemoryDiagnosis
     from workshop.memory.memory_run import measure_memory
     from workshop.memory.snapshot_file import is_snapshot, read_snapshot
     from workshop.pages.memory_page import page
-    from workshop.runs.script import ScriptError
 
-    refuse_misplaced(context, script, arguments or [])
+    given = arguments or []
+    asked = Asked(context, script, given, is_module, as_json, html, save, formats)
     before = read_saved_memory(against) if against else None
-    reports = wanted(formats, as_json)
-    for path in filter(None, (html, save)):
-        require_writable(path)
-    try:
-        if is_snapshot(script):
-            found = MemoryDiagnosis(read_snapshot(Path(script)))
-        else:
-            with progress_line() as show:
-                found = MemoryDiagnosis(measure_memory(script, arguments or [], seconds, show, is_module, trials))
-    except ScriptError as error:
-        raise end_of_broken(script, error, as_json, reports) from None
-    name, values = script_name(script, arguments or [], is_module), found.as_dict()
-    path_of_script = script_path(script, arguments or [], is_module)
-    if html:
-        write_file(html, page(name, values, found.sources()))
-    if save:
-        write_file(save, json.dumps(values))
+    if is_snapshot(script):
+        found = MemoryDiagnosis(read_snapshot(Path(script)))
+    else:
+        found = asked.found(
+            lambda show: MemoryDiagnosis(measure_memory(script, given, seconds, show, is_module, trials))
+        )
+    values = found.as_dict()
     changed = memory_changes(before, values) if before else []
-    on_stdout = write_reports(reports, lambda: of_memory(name, found), path_of_script)
-    if as_json:
-        print_json(**values, changes=[asdict(each) for each in changed])
-    elif not on_stdout:
-        print_memory(name, found)
-        print_memory_changes(changed)
+
+    def text() -> None:
+        print_memory(asked.name, found)
+        print_changes(changed)
+
+    asked.answer(
+        values,
+        text,
+        lambda: of_memory(asked.name, found),
+        lambda: page(asked.name, values, found.sources()),
+        changes=[each.as_dict() for each in changed],
+    )
     if found.failure or found.measured.crash:
-        raise typer.Exit(Outcome.BROKEN.exit_code)
+        raise typer.Exit(EXIT_CRASHED)

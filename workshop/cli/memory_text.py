@@ -1,52 +1,32 @@
 """The memory of a script as a person reads it, in 80 columns: the peak, the processes, and what to free."""
 
-import linecache
-import os
-import textwrap
 from pathlib import Path
 from typing import Any
 
 from rich.table import Table
 from rich.text import Text
 
+from workshop.cli.finding_text import cut, print_findings, shortened
 from workshop.cli.output import console, filled
 from workshop.cli.result_text import bar, filled_crash
 from workshop.memory.batch_size import LargestBatch
 from workshop.memory.device_peak import DevicePeak
 from workshop.memory.growth import GrowingLine
 from workshop.memory.host_table import WORKER, HostTable
-from workshop.memory.memory_change import MemoryChange
 from workshop.memory.memory_diagnosis import MemoryDiagnosis
-from workshop.memory.memory_findings import OPTIONS, MemoryFinding
 from workshop.memory.memory_lines import LineMemory
 from workshop.probe.memory.memory_notes import SegmentName, TensorKind
 from workshop.runs.other_load import about
+from workshop.terminal import UNITS, size_text
 
-MAX_FINDINGS = 5
-LINES_OF_A_KIND = 3
-LINES_OF_UNKNOWN = 12
-"""More of them are shown where no kind is known."""
+LINES_OF_A_KIND, LINES_OF_UNKNOWN = 3, 12
+"""Lines, at most, of each kind, and where no kind is known."""
 
 MIN_SHARE = 0.02
-"""Lines with a smaller share of the peak are not in the table."""
+"""Share of the peak, at least, of a line in the table."""
 
-MAX_HELD_SHOWN = 5
-MAX_GROWING = 3
-MAX_WORKERS = 4
-MAX_CHANGES = 14
-MAX_SOURCE = 72
-MAX_HOLDER = 20
-WIDEST_NAME = 42
-
-UNITS = ((1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"))
-
-
-def size_text(size: float) -> str:
-    """Return a number of bytes in GiB, in MiB for small ones, and in KiB for those that are smaller still."""
-    for unit, name in UNITS:
-        if abs(size) >= unit:
-            return f"{size / unit:.2f} {name}" if abs(size) < 10 * unit else f"{size / unit:.1f} {name}"
-    return f"{size:.0f} B"
+MAX_GROWING, MAX_HELD, MAX_WORKERS = 3, 5, 4
+"""Rows, at most, of lines that grow, of containers that are held in Python, and of workers."""
 
 
 def print_memory(name: str, diagnosis: MemoryDiagnosis) -> None:
@@ -79,10 +59,7 @@ def print_memory(name: str, diagnosis: MemoryDiagnosis) -> None:
     if largest := diagnosis.largest_batch:
         out.print(Text(f"\n{filled(batch_text(largest))}"))
     causes = diagnosis.findings
-    for number, finding in enumerate(causes[:MAX_FINDINGS], start=1):
-        if finding.cause in OPTIONS and (number == 1 or causes[number - 2].cause not in OPTIONS):
-            out.print("\nNo fault of the script, but it needed less in a trial:")
-        out.print(_finding(number, finding))
+    print_findings(causes, "", "it needed less")
     if not causes and found.is_followed:
         out.print("\nNone of the known causes was found.")
 
@@ -120,7 +97,7 @@ def _peak(peak: DevicePeak) -> Table:
         for line in lines[: LINES_OF_UNKNOWN if kind == TensorKind.UNKNOWN else LINES_OF_A_KIND]:
             place = f"  {Path(line.file).name}:{line.line}, {line.function}"
             table.add_row(
-                Text(_cut(place, 36), "dim"), Text(f"{line.bytes / unit:.1f}", "dim"), "", Text(_held(line), "dim")
+                Text(cut(place, 36), "dim"), Text(f"{line.bytes / unit:.1f}", "dim"), "", Text(_held(line), "dim")
             )
     table.add_row("together", f"{whole / unit:.1f}", "100%", "")
     return table
@@ -129,7 +106,7 @@ def _peak(peak: DevicePeak) -> Table:
 def _largest(peak: DevicePeak, what: str) -> str:
     line, *others = peak.largest_lines
     place = f"{Path(line.file).name}:{line.line}, in {line.function}"
-    source = textwrap.shorten(line.text, MAX_SOURCE, placeholder=" …")
+    source = shortened(line.text)
     text = f"\n       {source}" if source else ""
     which = f"first of {len(others) + 1} {what}s that make most of it" if others else f"{what} that makes most of it"
     share = sum(each.bytes for each in peak.largest_lines) / peak.memory.peak_bytes
@@ -139,7 +116,7 @@ def _largest(peak: DevicePeak, what: str) -> str:
 def _held(line: LineMemory) -> str:
     """Who holds it; or since when it is there, if that is not known and not this step."""
     if line.holder:
-        return f"held by {_cut(line.holder, MAX_HOLDER)}"
+        return f"held by {cut(line.holder, 20)}"
     said = {"before the first step": "since the start", "this step": "", "": ""}
     return said.get(line.since, f"since {line.since}")
 
@@ -153,7 +130,7 @@ def _growing(lines: list[GrowingLine]) -> Table:
         place = f"{Path(each.file).name}:{each.line}, {each.function}" if each.file else "no line known"
         until = ", each epoch" if each.until == "epoch" else ""
         table.add_row(
-            _cut(place, 30), size_text(each.bytes_a_step), size_text(each.bytes), _cut(f"{each.holder}{until}", 28)
+            cut(place, 30), size_text(each.bytes_a_step), size_text(each.bytes), cut(f"{each.held_by}{until}", 28)
         )
     return table
 
@@ -189,47 +166,8 @@ def _held_in_python(held: list[dict[str, Any]]) -> Table:
     table = Table.grid(padding=(0, 2))
     table.add_row(*(Text(each, "bold") for each in ("held in Python", "MiB", "what it is", "filled at")))
     table.columns[1].justify = "right"
-    for each in held[:MAX_HELD_SHOWN]:
+    for each in held[:MAX_HELD]:
         place = f"{Path(each['file']).name}:{each['line']}" if each["line"] else ""
-        what = each["what"] if " of " in each["what"] else f"{each['what']} of {each['length']}"
-        table.add_row(_cut(each["holder"], 24), f"{each['bytes'] / 2**20:.1f}", _cut(what, 32), place)
+        what = each["what"] if each["dtype"] else f"{each['what']} of {each['length']}"
+        table.add_row(cut(each["holder"], 24), f"{each['bytes'] / 2**20:.1f}", cut(what, 32), place)
     return table
-
-
-def _finding(number: int, finding: MemoryFinding) -> Text:
-    """A finding: its cause and place, the line itself, what it takes and what to do."""
-    text = Text(f"\n{number}. {finding.cause}", "bold")
-    if finding.file:
-        path = min(finding.file, os.path.relpath(finding.file), key=len)
-        where = f"{path}:{finding.line}, in {finding.function}" if finding.line else path
-        process = ", in the workers" if finding.process == "worker" else ""
-        text.append(f"  {where}{process}", "not bold")
-        if source := linecache.getline(finding.file, finding.line or 0).strip():
-            text.append(f"\n       {textwrap.shorten(source, MAX_SOURCE, placeholder=' …')}", "not bold cyan")
-    basis = finding.basis.partition(":")[0]
-    gain = f"Frees {size_text(finding.gain_bytes)}, {finding.share:.0%} of the peak ({basis})."
-    if finding.bytes_a_step:
-        gain = f"Grows by {size_text(finding.bytes_a_step)} a step, {size_text(finding.gain_bytes)} so far ({basis})."
-    text.append(f"\n{filled(f'{gain} {finding.words}', indent='   ')}", "not bold")
-    return text
-
-
-def _cut(text: str, width: int) -> str:
-    return text if len(text) <= width else f"{text[: width - 1]}…"
-
-
-def print_memory_changes(changes: list[MemoryChange]) -> None:
-    """Print what has changed since an earlier measurement."""
-    if not changes:
-        return
-    table = Table.grid(padding=(0, 2))
-    table.add_row(Text("MiB", "bold"), Text("before", "bold"), Text("now", "bold"), "")
-    for number in (1, 2):
-        table.columns[number].justify = "right"
-    for each in changes[:MAX_CHANGES]:
-        style = "" if not each.more_than_noise else "green" if each.after < each.before else "red"
-        says = "within the noise" if not each.more_than_noise else "less" if each.after < each.before else "more"
-        table.add_row(
-            _cut(each.name, WIDEST_NAME), f"{each.before / 2**20:.2f}", f"{each.after / 2**20:.2f}", Text(says, style)
-        )
-    console().print("", table, sep="\n")

@@ -15,6 +15,9 @@ INSTRUCTORS = "For instructors"
 
 DEFAULT_SCRIPT = Path("train.py")
 
+MIN_BUDGET_S = 10.0
+"""Seconds, at least, of a budget: in less, nothing is decided."""
+
 COMMAND_FOLLOWS = {"ignore_unknown_options": True, "allow_interspersed_args": False}
 """Everything after the first word that is not an option belongs to the command that is run."""
 
@@ -72,6 +75,17 @@ def seconds_of(text: str) -> float:
     if not found:
         raise typer.BadParameter(f"{text} is no time; write 90, 90s, 10m or 1h")
     return float(found[1]) * {"": 1, "s": 1, "m": 60, "h": 3600}[found[2]]
+
+
+def budget_of(text: str) -> float:
+    """Return the seconds of a budget that may be spent.
+
+    Raises:
+        typer.BadParameter: it is no time, or too short.
+    """
+    if (seconds := seconds_of(text)) < MIN_BUDGET_S:
+        raise typer.BadParameter(f"is {MIN_BUDGET_S:.0f} seconds at least", param_hint="--budget")
+    return seconds
 
 
 def share_of(text: str) -> float:

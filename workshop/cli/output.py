@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 SCHEMA_VERSION = 1
 NO_WIDTH = 100_000
-"""The width of a pipe or a file: lines broken there could not be copied, or read by a program."""
+"""Columns of a pipe or a file: lines broken there could not be copied, or read by a program."""
 
 LOG_EVERY_S = 30.0
 """Seconds between two lines of a count where stderr is no terminal."""

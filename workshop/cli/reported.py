@@ -8,28 +8,26 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from workshop.cli.output import print_json, require_writable, write_file
+from workshop.cli.output import require_writable, write_file
 from workshop.reports import FORMATS
 from workshop.reports.report import Level, Report, ReportedLine, in_repository
 
 if TYPE_CHECKING:
     from workshop.diagnosis.diagnosis import Diagnosis
-    from workshop.diagnosis.findings import Finding
+    from workshop.diagnosis.findings import AnyFinding
     from workshop.gate.gate import GateResult
     from workshop.judge.verdict import Verdict
     from workshop.memory.memory_diagnosis import MemoryDiagnosis
-    from workshop.memory.memory_findings import MemoryFinding
     from workshop.profiles.line_change import LineChange
-    from workshop.runs.script import ScriptError
 
 MAX_LINES = 10
-"""The number of lines of a difference that are reported; GitHub shows no more annotations of a step."""
+"""Lines of a difference, at most, that are reported: GitHub shows no more annotations of a step."""
 
 MIN_GROWTH_S = 1e-3
-"""A line that grew by less is not reported."""
+"""Seconds, at least, by which a line grew that is reported."""
 
 SHOWN_SHARE = 0.1
-"""A line of a difference is reported if it changed by this share of what the line that grew most did."""
+"""Share of the growth of the line that grew most, at least, of a line that is reported."""
 
 
 def wanted(formats: Sequence[str] | None, as_json: bool) -> dict[str, Path | None]:
@@ -62,63 +60,35 @@ def write_reports(formats: dict[str, Path | None], make: Callable[[], Report], s
     return None in formats.values()
 
 
-def end_of_broken(
-    script: str, error: "ScriptError", as_json: bool, formats: dict[str, Path | None] | None = None
-) -> typer.Exit:
-    """Print that a script broke, in the way that was asked for, and return how the command ends."""
-    from workshop.cli.result_text import print_verdict
-    from workshop.judge.verdict import Outcome, broken
-
-    verdict = broken(script, error)
-    if verdict.outcome is not Outcome.BROKEN:  # nothing was compared or decided
-        verdict = replace(verdict, words="not measured")
-    if not write_reports(formats or {}, lambda: of_verdict(verdict), script):
-        print_json(**verdict.as_dict()) if as_json else print_verdict(verdict)
-    return typer.Exit(verdict.outcome.exit_code)
-
-
 def of_diagnosis(name: str, found: "Diagnosis") -> Report:
     """Return what `measure` has found."""
     from workshop.runs.other_load import about
 
     steps, machine = found.measurement.steps, found.measurement.machine
-    rough = about(machine is not None and machine.busy)
-    lines = tuple(
-        ReportedLine(in_repository(each.file), each.line, each.cause, _with_gain(each, rough), round(each.gain, 3))
-        for each in found.findings
-    )
-    pace = f"{steps.count} steps of {steps.ms_a_step:.1f} ms"
-    count = f"{len(lines)} finding{'s' * (len(lines) != 1)}"
-    crash = found.measurement.crash
-    level = Level.ERROR if crash else Level.WARNING if lines else Level.NOTE
+    pace, crash = f"{steps.count} steps of {steps.ms_a_step:.1f} ms", found.measurement.crash
     crashed = [crash.words] if crash else []
-    return Report(name, count, level, "measured", (*crashed, pace, *found.measurement.notes), lines)
-
-
-def _with_gain(finding: "Finding", rough: str) -> str:
-    how = "measured" if finding.measured else "estimated"
-    gain = f"{finding.gain_low:.2f}x to {finding.gain:.2f}x"
-    return f"{finding.share:.0%} of a step. Potential speedup: {rough}{gain} ({how}). {finding.words}"
+    rough = about(machine is not None and machine.busy)
+    lines = [replace(_reported(each, rough), gain=round(each.gain, 3)) for each in found.findings]
+    return _of_lines(name, lines, crashed, (pace, *map(str, found.measurement.notes)))
 
 
 def of_memory(name: str, found: "MemoryDiagnosis") -> Report:
     """Return what `memory` has found."""
-    lines = tuple(
-        ReportedLine(in_repository(each.file), each.line, each.cause, _with_bytes(each)) for each in found.findings
-    )
-    count = f"{len(lines)} finding{'s' * (len(lines) != 1)}" if found.measured.is_followed else "a snapshot of torch"
     crash = found.measured.crash
-    failed = (found.failure,) if found.failure else (crash.words,) if crash else ()
+    failed = [found.failure] if found.failure else [crash.words] if crash else []
+    report = _of_lines(name, [_reported(each) for each in found.findings], failed, found.measured.notes)
+    return report if found.measured.is_followed else replace(report, headline="a snapshot of torch")
+
+
+def _reported(found: "AnyFinding", rough: str = "") -> ReportedLine:
+    return ReportedLine(in_repository(found.file), found.line, found.cause, f"{found.costs(rough)} {found.words}")
+
+
+def _of_lines(name: str, lines: Sequence[ReportedLine], failed: list[str], says: Sequence[str]) -> Report:
+    """Return the report of an instrument that names lines; an error if the script failed meanwhile."""
     level = Level.ERROR if failed else Level.WARNING if lines else Level.NOTE
-    return Report(name, count, level, "measured", (*failed, *found.measured.notes), lines)
-
-
-def _with_bytes(finding: "MemoryFinding") -> str:
-    from workshop.cli.memory_text import size_text
-
-    how = "measured" if finding.measured else "estimated"
-    held = f" Held by {finding.holder}." if finding.holder else ""
-    return f"{size_text(finding.gain_bytes)}, {finding.share:.0%} ({how}). {finding.words}{held}"
+    count = f"{len(lines)} finding{'s' * (len(lines) != 1)}"
+    return Report(name, count, level, "measured", (*failed, *says), tuple(lines))
 
 
 def of_verdict(verdict: "Verdict") -> Report:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from workshop.cli.asked import Asked
 from workshop.cli.options import (
     COMMAND_FOLLOWS,
     INSTRUMENTS,
@@ -15,24 +16,22 @@ from workshop.cli.options import (
     ModuleOption,
     ScriptArguments,
     TrainingScriptArgument,
-    refuse_misplaced,
-    script_name,
-    seconds_of,
+    budget_of,
 )
-from workshop.cli.output import print_json, progress_line, require_writable, write_file
-from workshop.cli.reported import end_of_broken
 from workshop.errors import EXIT_CRASHED, EXIT_INTERRUPTED
 
 if TYPE_CHECKING:
+    from workshop.runs.script import Say
     from workshop.tuning.tuning_result import Tuning
 
 app = typer.Typer()
 
-DEFAULT_BUDGET, MIN_BUDGET_S = "2m", 10.0
+DEFAULT_BUDGET = "2m"
 SEARCH_SHARE = 0.5
-"""The share of the budget that the search may take if the setting found is to be proven, too."""
+"""A share of the budget, at most, that the search takes if the setting found is to be proven, too."""
 
 UNITS = {"": 1.0, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}
+"""The bytes of a kilobyte and of larger units, by their first letter."""
 
 
 @app.command(context_settings=COMMAND_FOLLOWS, rich_help_panel=INSTRUMENTS)
@@ -70,39 +69,27 @@ def tune(
     from workshop.course.scripts import replace_content
     from workshop.judge.verdict import Outcome
     from workshop.pages.tuning_page import page
-    from workshop.runs.script import ScriptError
     from workshop.tuning.edit_proof import why_not_written
     from workshop.tuning.tuning_result import Advice
 
-    name = script_name(script, arguments or [], is_module)
-    refuse_misplaced(context, script, arguments or [])
-    memory_bytes, budget_s = _bytes(memory) if memory else None, seconds_of(budget)
-    if budget_s < MIN_BUDGET_S:
-        raise typer.BadParameter(f"is {MIN_BUDGET_S:.0f} seconds at least", param_hint="--budget")
-    if html:
-        require_writable(html)
-    try:
-        found = _found(script, arguments or [], is_module, budget_s, memory_bytes, proof)
-    except ScriptError as error:
-        raise end_of_broken(script, error, as_json) from None
+    asked = Asked(context, script, arguments or [], is_module, as_json, html)
+    memory_bytes, budget_s = _bytes(memory) if memory else None, budget_of(budget)
+    found = asked.found(lambda show: _found(asked, budget_s, memory_bytes, proof, show))
     kept, edit = None, found.edit if found.advice is Advice.TAKE else None
     why_not = why_not_written(found, proof) if edit else ""
     unedited = found.why_no_edit if found.advice is Advice.TAKE and not edit else ""
     refused = (why_not or unedited) if write else ""
     if write and edit and not refused:
         kept = replace_content(edit.path, edit.content)
-    if html:
-        write_file(html, page(name, found.as_dict()))
-    if as_json:
-        print_json(**found.as_dict(), kept=kept and str(kept), why_not_written=refused)
-    else:
-        limits = [
-            *(["--budget", budget] if budget != DEFAULT_BUDGET else []),
-            *(["--memory", memory] if memory else []),
-        ]
-        unproven = bool(why_not) and not found.interrupted
-        again = _again(script, arguments or [], is_module, limits, unproven)
-        print_tuning(name, found, kept, again, refused)
+    limits = [*(["--budget", budget] if budget != DEFAULT_BUDGET else []), *(["--memory", memory] if memory else [])]
+    again = _again(asked, limits, unproven=bool(why_not) and not found.interrupted)
+    asked.answer(
+        found.as_dict(),
+        lambda: print_tuning(asked.name, found, kept, again, refused),
+        page=lambda: page(asked.name, found.as_dict()),
+        kept=kept and str(kept),
+        why_not_written=refused,
+    )
     undecided = Outcome.UNDECIDED.exit_code
     if refused:
         raise typer.Exit(EXIT_INTERRUPTED if found.interrupted else undecided)
@@ -111,24 +98,22 @@ def tune(
     raise typer.Exit({Advice.NOT_TUNED: 2, Advice.UNDECIDED: undecided}.get(found.advice, 0))
 
 
-def _found(
-    script: str, arguments: list[str], is_module: bool, budget_s: float, memory_bytes: float | None, proof: bool
-) -> "Tuning":
+def _found(asked: Asked, budget_s: float, memory_bytes: float | None, proof: bool, show: "Say") -> "Tuning":
     """Search, and have what was found proven, within a budget."""
     from workshop.tuning.edit_proof import with_proof
     from workshop.tuning.tuned_run import tune as tune_script
 
     until_s = time.monotonic() + budget_s
-    with progress_line() as show:
-        seconds = budget_s * (SEARCH_SHARE if proof else 1.0)
-        found = tune_script(script, arguments, seconds, show, is_module, memory_bytes)
-        return with_proof(found, script, arguments, is_module, until_s - time.monotonic(), show) if proof else found
+    seconds = budget_s * (SEARCH_SHARE if proof else 1.0)
+    script, arguments, is_module = asked.script, asked.arguments, asked.is_module
+    found = tune_script(script, arguments, seconds, show, is_module, memory_bytes)
+    return with_proof(found, script, arguments, is_module, until_s - time.monotonic(), show) if proof else found
 
 
-def _again(script: str, arguments: list[str], is_module: bool, limits: list[str], unproven: bool) -> str:
+def _again(asked: Asked, limits: list[str], unproven: bool) -> str:
     """The command that writes the edit within the same limits, also if it is not proven."""
-    options = [*limits, *["--no-proof"] * unproven, "--write", *["-m"] * is_module]
-    return shlex.join(["workshop", "tune", *options, script, *arguments])
+    options = [*limits, *["--no-proof"] * unproven, "--write", *["-m"] * asked.is_module]
+    return shlex.join(["workshop", "tune", *options, asked.script, *asked.arguments])
 
 
 def _bytes(text: str) -> float:

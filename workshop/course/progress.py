@@ -96,6 +96,8 @@ def next_step(state: State, script: Path) -> tuple[str, str]:
     if known.get("last") == Outcome.UNDECIDED.value:
         following = next_part(state, after=part)
         onwards = "" if following in (None, part) else f", or go on with {following.name} meanwhile"
+        if part.change and script.name == part.script and script.read_bytes() == part.untouched.read_bytes():
+            return f"{named}: undecided. Put your script back, and have it checked again{onwards}.", "workshop restore"
         return f"{named}: undecided. Have it checked again{onwards}.", f"workshop check {part.name}"
     if "last" in known:
         if known.get("hints"):

@@ -8,11 +8,11 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime
 from pathlib import Path
 
+from workshop import file_kind
 from workshop.course.given_cases import require_script
 from workshop.errors import WorkshopError
 from workshop.experiment import STAMP
 from workshop.parts import HOME, Part
-from workshop.profiles import file_kind
 
 
 def existing(script: Path, part: Part) -> Path:

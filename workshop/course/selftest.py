@@ -32,7 +32,7 @@ CHEATS = FOLDER.parents[1] / "tests" / "cheats"
 """The folder of the cheats, which come with a checkout and not with an installed package."""
 
 HINTS = 3
-"""The number of hints that each part has."""
+"""Hints that each part has."""
 
 WORKSHOP = [sys.executable, "-m", "workshop"]
 

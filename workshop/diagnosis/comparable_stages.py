@@ -7,29 +7,30 @@ cores, a small forward pass of 0.02 ms took 4.4 ms after 50 ms of waiting, and 0
 import math
 from dataclasses import replace
 
-from workshop.diagnosis.loading import NEARLY_ALL, Loading
-from workshop.diagnosis.measurement import MeasuredSteps, Measurement
+from workshop.diagnosis.loading import MIN_CORES_USED, Loading
+from workshop.diagnosis.measurement import Measurement, Note, NoteKind
 from workshop.probe.phases import COMPUTING
+from workshop.runs.measured_steps import MeasuredSteps
 
 MIN_SHARE = 0.1
-"""Computing times that differ by a smaller share of a step hardly change a gain."""
+"""Share of a step, at least, of a difference in computing that changes a gain."""
 
 
-def comparable(measurement: Measurement) -> tuple[Measurement, list[str]]:
+def comparable(measurement: Measurement) -> tuple[Measurement, list[Note]]:
     """Return a measurement without the stages whose gain is uncertain, and a sentence on why for each."""
-    notes, loading = [], Loading(measurement)
+    notes, loading = list[Note](), Loading(measurement)
     if measurement.circumstances.device == "cuda" or not loading.matters:  # it computes asynchronously; no gain follows
         return measurement, []
     headroom, tried = measurement.headroom, dict(measurement.with_workers)
     if headroom and (why := _why_unsure(loading, headroom, "batches from memory", "the headroom is")):
-        notes, headroom = [why], None
+        notes, headroom = [Note(NoteKind.UNSURE_STAGE, why)], None
     whole = measurement.whole_batches
     if whole and (why := _why_unsure(loading, whole, "whole batches", "what they gain is")):
-        notes, whole = [*notes, why], None
+        notes, whole = [*notes, Note(NoteKind.UNSURE_STAGE, why)], None
     for workers, steps in measurement.with_workers.items():
         longer = loading.steps.ms_in(*COMPUTING) > steps.ms_in(*COMPUTING)  # otherwise these workers may slow it down
         if longer and (why := _why_unsure(loading, steps, f"num_workers={workers}", "what that gains is")):
-            notes.append(why)
+            notes.append(Note(NoteKind.UNSURE_STAGE, why))
             del tried[workers]
     return replace(measurement, headroom=headroom, with_workers=tried, whole_batches=whole), notes
 
@@ -48,7 +49,7 @@ def _why_unsure(loading: Loading, stage: MeasuredSteps, by: str, what: str) -> s
         return (
             f"The machine was busier with {by}: computing took {1 / factor:.1f}x longer than as it is; {what} unsure."
         )
-    if loading.workers and loading.cores_used > NEARLY_ALL:
+    if loading.workers and loading.cores_used > MIN_CORES_USED:
         return ""
     longer = f"Computing took {factor:.1f}x longer in the unchanged script than with {by}"
     workers = ", or the workers were in the way" if loading.workers else ""

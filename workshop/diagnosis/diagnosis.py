@@ -9,10 +9,11 @@ from workshop.diagnosis.causes.growing_steps import getting_shorter
 from workshop.diagnosis.comparable_stages import comparable
 from workshop.diagnosis.findings import Finding, in_order
 from workshop.diagnosis.line_table import LineTime, line_table
-from workshop.diagnosis.measurement import MeasuredSteps, Measurement
+from workshop.diagnosis.measurement import Measurement, Note, NoteKind
 from workshop.diagnosis.ranks import slow_rank, waits_ms
 from workshop.diagnosis.tried import tried_changes
 from workshop.probe.phases import Phase
+from workshop.runs.measured_steps import MeasuredSteps
 
 
 @dataclass(frozen=True)
@@ -49,7 +50,7 @@ class Diagnosis:
             "findings": [each.as_dict() for each in self.findings],
             "lines": [asdict(each) for each in self.lines],
             "crash": found.crash and found.crash.as_dict(),
-            "notes": found.notes,
+            "notes": list(map(str, found.notes)),
             "machine": found.machine and found.machine.as_dict(),
             "rank": self.rank,
             "ranks": ranks,
@@ -64,7 +65,8 @@ class Diagnosis:
 def diagnose(measurement: Measurement) -> Diagnosis:
     """Find the bottlenecks of a script; the first note is that the machine was busy, if it was."""
     if measurement.machine and measurement.machine.busy:
-        measurement = replace(measurement, notes=(str(measurement.machine), *measurement.notes))
+        busy = Note(NoteKind.BUSY_MACHINE, str(measurement.machine))
+        measurement = replace(measurement, notes=(busy, *measurement.notes))
     if not measurement.ranks:
         sure, notes = comparable(measurement)
         with_notes = replace(measurement, notes=(*measurement.notes, *notes, *getting_shorter(measurement)))

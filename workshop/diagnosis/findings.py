@@ -1,41 +1,81 @@
 """The bottlenecks of a script: the cause, the line, and the potential speedup."""
 
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field, replace
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
+from workshop.probe.cause import Cause, CausePlace
 from workshop.profiles.stacks import Frame
 
 MIN_GAIN = 1.05
-"""A finding with a smaller potential speedup is not reported."""
+"""Speedup, at least, of a finding that is reported."""
 
-LITTLE = 0.04
-"""Whatever takes a smaller share of a step is not reported, either."""
+MIN_SHARE_OF_STEP = 0.04
+"""Share of a step, at least, of what is reported."""
 
 MAX_GAIN = 1000.0
-"""Shares of the time cannot show a larger gain than this."""
+"""Speedup, at most, that shares of the time can show."""
 
 COST_MARGIN = 1.25
-"""Removing a line may save this many times its time: what comes after it finds cold caches and sleeping threads."""
+"""The factor by which removing a line may save more than its time: what follows it finds cold caches and sleeping
+threads."""
+
+MEASURED_MARGIN = 1.1
+"""The same factor where what is saved was measured, but on a copy of the model, or of a part of the steps."""
 
 
-FIRST = ("growing-steps", "slow-rank")
+class AnyFinding(Protocol):
+    """Something that a script could do without, of time or of memory: why, where, what it costs and what to do."""
 
-OF_WORKERS = ("few-workers", "worker-contention", "worker-restarts", "large-batches")
-"""The causes that a trial with a different number of workers can show."""
+    @property
+    def cause(self) -> str:
+        """A stable name, such as "slow-item"."""
 
-OPTIONS = (
-    "fused-optimizer",
-    "foreach-optimizer",
-    "torch-compile",
-    "channels-last",
-    "bfloat16",
-    "matmul-precision",
-    "cudnn-benchmark",
-    "other-threads",
-    "set-to-none",
-    "inference-mode",
-)
-"""Settings that were tried, and were faster: not to use them is no fault."""
+    @property
+    def file(self) -> str:
+        """The path of the script or module; empty if no line causes it."""
+
+    @property
+    def line(self) -> int | None:
+        """The line to change; None if it is not known."""
+
+    @property
+    def function(self) -> str:
+        """The function to change."""
+
+    @property
+    def process(self) -> str:
+        """The process: "training" or "worker"; in a run with several ranks, "rank 1" or "rank 1, worker"."""
+
+    @property
+    def words(self) -> str:
+        """What to do about it, in a sentence or two."""
+
+    @property
+    def is_option(self) -> bool:
+        """Whether it was better in a trial: not to use it is no fault."""
+
+    @property
+    def is_worth_it(self) -> bool:
+        """Whether it brings enough to be reported."""
+
+    @property
+    def order(self) -> tuple[float, ...]:
+        """What findings are sorted by: first those of which others may be consequences, last the options."""
+
+    def costs(self, rough: str) -> str:
+        """Return what it costs and what may be gained, in sentences; `rough` stands before what is derived."""
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the finding as plain values for JSON."""
+
+
+SomeFinding = TypeVar("SomeFinding", bound=AnyFinding)
+
+
+def in_order(findings: Iterable[SomeFinding]) -> list[SomeFinding]:
+    """Return the findings worth reporting, those that bring most first."""
+    return sorted((each for each in findings if each.is_worth_it), key=lambda each: each.order)
 
 
 @dataclass(frozen=True)
@@ -63,8 +103,10 @@ class Finding:
     """Whether the gain was measured; otherwise it is derived from shares of the time."""
     words: str
     """What to do about it, in a sentence or two."""
-    basis: str
-    """How `fixed_step_ms` is known: "measured" or what it was estimated from, and the figures that lead to it."""
+    source: str
+    """How `fixed_step_ms` is known: "measured", or what it was estimated from."""
+    figures: str = ""
+    """The figures that lead to it, in words; empty if it was measured as it is."""
     saved_ms: float = 0.0
     """What a step would be shorter by, as far as it was seen."""
     margin: float = 1.0
@@ -75,6 +117,8 @@ class Finding:
     """The file and the line that decide how often it is done, if that is another one."""
     beside: dict[int, float] = field(default_factory=dict)
     """Other lines of the same function that take time: the share of a step, by the number of the line."""
+    place: CausePlace = CausePlace.FAULT
+    """The place of the cause among others."""
 
     @property
     def step_ms(self) -> float:
@@ -85,6 +129,11 @@ class Finding:
     def fixed_step_ms(self) -> float:
         """The shortest duration of a step after the fix."""
         return self.step_ms / self.gain
+
+    @property
+    def basis(self) -> str:
+        """How `fixed_step_ms` is known, and the figures that lead to it."""
+        return f"{self.source}: {self.figures}" if self.figures else self.source
 
     @property
     def speedup(self) -> str:
@@ -103,14 +152,39 @@ class Finding:
         """The share of a step's time that all these lines of the function take."""
         return self.share + sum(self.beside.values())
 
+    @property
+    def is_option(self) -> bool:
+        """Whether it was faster in a trial: not to use it is no fault."""
+        return self.place is CausePlace.OPTION
+
+    @property
+    def is_worth_it(self) -> bool:
+        """Whether it brings enough to be reported."""
+        return self.gain >= MIN_GAIN
+
+    @property
+    def order(self) -> tuple[float, ...]:
+        """Growing steps and a slow rank come first, then the largest potential speedup; options come last."""
+        return self.place, -self.gain
+
+    def costs(self, rough: str) -> str:
+        """Return what it costs and what may be gained, in sentences; `rough` stands before what is derived."""
+        beside = ""
+        if self.beside:
+            others = ", ".join(f"line {number}: {share:.0%}" for number, share in self.beside.items())
+            beside = f" In the same function, {others}; together {self.together:.0%}."
+        durations = f"a step of {self.step_ms:.1f} ms would take {rough}{self.fixed}"
+        gain = f"Potential speedup: {rough}{self.speedup}, {durations} ({self.source})."
+        return f"{self.ms_a_step:.1f} ms a step, {self.share:.0%}.{beside} {gain}"
+
     def as_dict(self) -> dict[str, Any]:
         """Return the finding as plain values for JSON."""
-        derived = {name: getattr(self, name) for name in ("step_ms", "fixed_step_ms", "speedup", "fixed")}
-        return asdict(self) | derived
+        derived = {name: getattr(self, name) for name in ("step_ms", "fixed_step_ms", "speedup", "fixed", "basis")}
+        return {name: value for name, value in asdict(self).items() if name != "place"} | derived
 
 
 def finding(
-    cause: str,
+    cause: Cause,
     words: str,
     *,
     gain: float,
@@ -153,7 +227,8 @@ def finding(
     if gain == max_gain:
         figures += f"; limited to {max_gain:.2f}x, the most that can be gained there"
     return Finding(
-        cause=cause,
+        cause=cause.name,
+        place=cause.place,
         phase=phase,
         file=frame.path,
         line=frame.line,
@@ -168,7 +243,8 @@ def finding(
         saved_ms=step_ms - left_ms,
         margin=margin,
         max_gain=max_gain,
-        basis="measured" if measured and margin == 1.0 else f"{'measured' if measured else basis}: {figures}",
+        source="measured" if measured else basis,
+        figures="" if measured and margin == 1.0 else figures,
         decided_in=decided_in,
         beside=beside or {},
     )
@@ -182,19 +258,10 @@ def within_phase(found: Finding, share: float) -> Finding:
     max_gain = 1.0 + max(found.margin, COST_MARGIN) * (gain_of(1.0, 1.0 - share) - 1.0)
     if found.measured or not found.phase or found.gain <= max_gain:
         return found
-    basis = f"{found.basis}; limited to {max_gain:.2f}x, as {found.phase} has {share:.0%} of a step"
-    return replace(found, gain=max_gain, gain_low=min(found.gain_low, max_gain), max_gain=max_gain, basis=basis)
+    figures = f"{found.figures}; limited to {max_gain:.2f}x, as {found.phase} has {share:.0%} of a step"
+    return replace(found, gain=max_gain, gain_low=min(found.gain_low, max_gain), max_gain=max_gain, figures=figures)
 
 
 def gain_of(before_ms: float, after_ms: float) -> float:
     """Return the speedup of a step from one duration to another; `MAX_GAIN` at most."""
     return min(before_ms / max(after_ms, 1e-9), MAX_GAIN)
-
-
-def in_order(findings: list[Finding]) -> list[Finding]:
-    """Return the findings worth reporting, those with the largest potential speedup first.
-
-    Growing steps and a slow rank come before all others, which may be their consequences; options come last.
-    """
-    worth = [each for each in findings if each.gain >= MIN_GAIN]
-    return sorted(worth, key=lambda each: (each.cause in FIRST, each.cause not in OPTIONS, each.gain), reverse=True)

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from workshop.diagnosis.findings import COST_MARGIN, LITTLE, gain_of
-from workshop.diagnosis.measurement import MeasuredSteps, Measurement
+from workshop.diagnosis.findings import COST_MARGIN, MIN_SHARE_OF_STEP, gain_of
+from workshop.diagnosis.measurement import Measurement
 from workshop.diagnosis.samples import Observations, Sample
 from workshop.diagnosis.user_lines import Path as UserPath
 from workshop.diagnosis.user_lines import hottest
@@ -19,24 +19,26 @@ from workshop.probe.observations import LoaderIterated, Role
 from workshop.probe.phases import COMPUTING, Phase
 from workshop.profiles.stacks import Frame
 from workshop.runs.machine import core_quota, usable_cores
+from workshop.runs.measured_steps import MeasuredSteps
 
-BUSY = 0.7
-"""Workers that load for this share of their time cannot keep up."""
+MIN_BUSY = 0.7
+"""Share of their time, at least, that workers load if they cannot keep up."""
 
-NEARLY_ALL = 0.8
-"""If this share of the cores' time is used, processes compete for the cores."""
+MIN_CORES_USED = 0.8
+"""Share of the cores' time, at least, that is used where processes compete for the cores."""
 
-HINDERS = 1.25
-"""Workers hinder the training if computing is faster by this factor without them."""
+MIN_HINDRANCE = 1.25
+"""The factor, at least, by which computing is faster without workers that hinder it."""
 
-IDLE_CORES = 0.6
-"""If a smaller share of the cores' time is used, loading waits for something else, and more can wait at once."""
+MAX_CORES_WAITING = 0.6
+"""Share of the cores' time, at most, that is used where loading waits for something else, and more can wait at once."""
 
 MAX_WORKERS = 8
-"""More workers than this are not tried."""
+"""Workers, at most, that are tried."""
 
 MEGABYTE = 1e6
 LARGE_BATCH = 4 * MEGABYTE
+"""Bytes, at least, of a batch that takes long to be moved from a worker."""
 
 
 @dataclass(frozen=True)
@@ -145,7 +147,7 @@ class Loading:
     @property
     def is_moving(self) -> bool:
         """Whether batches may be slow to move: they are large, or training waits for them though workers are idle."""
-        return self.workers > 0 and (self.batch_bytes > LARGE_BATCH or self.busy_share < BUSY)
+        return self.workers > 0 and (self.batch_bytes > LARGE_BATCH or self.busy_share < MIN_BUSY)
 
     @cached_property
     def samples(self) -> list[Sample]:
@@ -229,17 +231,17 @@ class Loading:
     @property
     def hinders(self) -> bool:
         """Whether the workers take cores away from the training."""
-        return self.hindered_ms(self.measurement.headroom) > 0 and self.cores_used > NEARLY_ALL
+        return self.hindered_ms(self.measurement.headroom) > 0 and self.cores_used > MIN_CORES_USED
 
     @property
     def matters(self) -> bool:
         """Whether the training waits for its data, or is hindered by the workers."""
-        return self.loader is not None and (self.share >= LITTLE or self.hinders)
+        return self.loader is not None and (self.share >= MIN_SHARE_OF_STEP or self.hinders)
 
 
 def other_workers(loading: Loading) -> list[int]:
     """Return the numbers of workers that are worth a trial."""
-    workers, idle = loading.workers, loading.cores_used < IDLE_CORES
+    workers, idle = loading.workers, loading.cores_used < MAX_CORES_WAITING
     if not loading.matters or loading.loader is None:
         return []
     repeats = loading.observations.repeats(loading.loader)
@@ -249,7 +251,7 @@ def other_workers(loading: Loading) -> list[int]:
         most = max(1, min(int(cores()), MAX_WORKERS))
         return [most, 2 * most] if idle else [most, 1]
     found = [workers] * bool(loading.restarts or loading.hinders)
-    if loading.busy_share >= BUSY and (idle or 2 * workers <= cores()) and not repeats:
+    if loading.busy_share >= MIN_BUSY and (idle or 2 * workers <= cores()) and not repeats:
         found.append(2 * workers)
     if loading.hinders:
         found.append(1)
@@ -270,7 +272,7 @@ def weight(samples: list[Sample]) -> float:
 
 def is_longer(one: MeasuredSteps, other: MeasuredSteps) -> bool:
     """Return whether computing takes longer in the first steps than in the others, as if workers hinder it."""
-    return one.ms_in(*COMPUTING) > HINDERS * other.ms_in(*COMPUTING)
+    return one.ms_in(*COMPUTING) > MIN_HINDRANCE * other.ms_in(*COMPUTING)
 
 
 def starts_workers(stack: tuple[Frame, ...]) -> bool:

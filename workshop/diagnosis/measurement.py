@@ -1,83 +1,55 @@
 """The measurement of a training script: its steps, unchanged and varied, and what its processes did meanwhile."""
 
-from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, field, replace
-from typing import Any
-
-import numpy as np
+from dataclasses import dataclass, field
+from enum import Enum, auto
 
 from workshop.diagnosis.samples import Observations
 from workshop.diagnosis.user_lines import Path
-from workshop.noise import Floats
-from workshop.probe.messages import BatchCounts, Circumstances, StepReport
+from workshop.probe.messages import Circumstances
 from workshop.probe.observations import Role
 from workshop.probe.phases import Phase
+from workshop.runs.measured_steps import MeasuredSteps
 from workshop.runs.other_load import OtherLoad
 from workshop.runs.script import ScriptError
 
-BLOCKS = 20
-
 UNDISTURBED_SHARE = 0.1
-"""On a busy machine, so many of the steps are nearly as short as on a quiet one."""
+"""Share of the steps that are nearly as short on a busy machine as on a quiet one."""
+
+
+class NoteKind(Enum):
+    """What is said beside the figures of a measurement."""
+
+    BUSY_MACHINE = auto()
+    SHORTER_STEPS = auto()
+    """Steps became shorter meanwhile, for the same work."""
+    UNSURE_STAGE = auto()
+    """The times of a stage cannot be compared with those of the script as it is."""
+    OTHER_STEP = auto()
+    """No optimizer ends a step."""
+    LOADED_ELSEWHERE = auto()
+    """Batches are loaded in another thread."""
+    NO_HEADROOM = auto()
+    NO_RESULT = auto()
+    """Something was tried, and nothing came of it."""
+    NOT_TRIED = auto()
+    """There was no time to try something, or nothing to try."""
+    KEPT_GRAPHS = auto()
+    """Graphs of losses are kept."""
+    INTERRUPTED = auto()
+    NOT_SEEN = auto()
+    """Part of what the script did was not seen, or not recorded."""
 
 
 @dataclass(frozen=True)
-class MeasuredSteps:
-    """Some steps in a row, together."""
+class Note:
+    """What the figures of a measurement do not show."""
 
-    count: int
-    wall_s: float
-    """Their time by the clock of the measuring process, which is not the training one."""
-    phases_s: dict[str, float]
-    """Seconds in each phase, by the clock of the process that trains."""
-    samples: int
-    durations_s: tuple[float, ...] = ()
-    """The duration of each step, by the clock of the process that trains."""
-    began_s: float = 0.0
-    """When the first of them began, and when the last ended, on the monotonic clock."""
-    ended_s: float = 0.0
-    blocks_ms: tuple[dict[str, float], ...] = ()
-    """Milliseconds per step in each phase, for about `BLOCKS` consecutive parts of the steps."""
-    batches: int = 0
-    """The number of batches that DataLoaders handed out for the training."""
-    batch_bytes: int = 0
-    """The total size of these batches."""
-    pageable_bytes: int = 0
-    """The bytes copied to a GPU from memory that is not pinned."""
-    first_step: int = 0
-    """The number of the first step, from 0."""
-    backward_s: tuple[float, ...] = ()
-    """When the last backward pass of each step began, on the monotonic clock."""
-    forwards: tuple[int, ...] = ()
-    """The number of module calls by the script itself, in each step."""
+    kind: NoteKind
+    words: str
 
-    @property
-    def samples_per_s(self) -> float:
-        """Samples per second."""
-        return self.samples / self.wall_s
-
-    @property
-    def ms_a_step(self) -> float:
-        """The mean time of a step in milliseconds."""
-        return self.wall_s / self.count * 1e3
-
-    @property
-    def ends_s(self) -> Floats:
-        """When each step ended, on the monotonic clock."""
-        durations_s = np.array(self.durations_s)
-        return np.asarray(self.ended_s - (durations_s.sum() - np.cumsum(durations_s)))
-
-    def ms_in(self, *phases: Phase) -> float:
-        """Return the mean time of a step in some phases, in milliseconds."""
-        return sum(self.phases_s[phase] for phase in phases) / self.count * 1e3
-
-    def share(self, *phases: Phase) -> float:
-        """Return the share of some phases in the time of all."""
-        return sum(self.phases_s[phase] for phase in phases) / sum(self.phases_s.values())
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return plain values for JSON."""
-        return asdict(self) | {"samples_per_s": self.samples_per_s}
+    def __str__(self) -> str:
+        """Return the sentence."""
+        return self.words
 
 
 @dataclass(frozen=True)
@@ -91,8 +63,7 @@ class Measurement:
     for it; None without a CUDA device."""
     headroom: MeasuredSteps | None = None
     """The steps with batches from memory; None if that was not possible."""
-    notes: tuple[str, ...] = ()
-    """What the figures do not show: why there is no headroom, what was not seen."""
+    notes: tuple[Note, ...] = ()
     circumstances: Circumstances = field(default_factory=Circumstances)
     """What decided how fast a step was computed."""
     observations: Observations = field(default_factory=Observations)
@@ -128,76 +99,3 @@ class Measurement:
         """Return user-code frames and weight of each sample of the training thread in these steps and phases."""
         samples = self.observations.of(Role.TRAINING, steps.began_s, steps.ended_s)
         return [(self.observations.user_frames(each.stack), each.weight_s) for each in samples if each.phase in phases]
-
-
-class Stage:
-    """The reports of some steps in a row, and their time; None for the sum of the steps' durations."""
-
-    def __init__(self, reports: Sequence[StepReport], wall_s: float | None = None) -> None:
-        self.reports = reports
-        self.wall_s = sum(each.seconds for each in reports) if wall_s is None else wall_s
-
-    def like(self, other: "Stage") -> "Stage":
-        """Return these steps with the epoch beginnings of the other stage, without their wait for data.
-
-        What a script does between two epochs, such as a validation, is then the same in both.
-        """
-        begun = [_without_wait(each) for each in other.reports if each.epochs_begun]
-        mine, others = ([each for each in stage.reports if not each.epochs_begun] for stage in (self, other))
-        if not mine or not others:
-            return self
-        for_each = _steps(others) / max(_steps(begun), 1)  # steps within epochs per step that begins one
-        within = _steps(mine)
-        if begun and within < for_each * _steps(begun):
-            return Stage([*mine, *_first(begun, within / for_each)])
-        return Stage([*_first(mine, for_each * _steps(begun) if begun else within), *begun])
-
-    @property
-    def together(self) -> MeasuredSteps:
-        """The steps together."""
-        durations_s = tuple(each / 1e6 for report in self.reports for each in report.durations_us)
-        counts: list[BatchCounts] = [report.batches for report in self.reports]
-        return MeasuredSteps(
-            count=len(durations_s),
-            wall_s=self.wall_s,
-            phases_s={str(phase): sum(report.phases[phase] for report in self.reports) for phase in Phase},
-            samples=sum(report.samples for report in self.reports),
-            durations_s=durations_s,
-            began_s=min(report.ended_s - report.seconds for report in self.reports),
-            ended_s=max(report.ended_s for report in self.reports),
-            blocks_ms=tuple(_blocks_ms(self.reports)),
-            batches=sum(each.training for each in counts),
-            batch_bytes=sum(each.bytes for each in counts),
-            pageable_bytes=sum(each.pageable_bytes for each in counts),
-            first_step=self.reports[0].first_step,
-            backward_s=tuple(each for report in self.reports for each in report.backward_s),
-            forwards=tuple(each for report in self.reports for each in report.forwards),
-        )
-
-
-def _steps(reports: Sequence[StepReport]) -> int:
-    return sum(each.steps for each in reports)
-
-
-def _without_wait(report: StepReport) -> StepReport:
-    seconds = report.seconds
-    left = max(0.0, 1.0 - report.phases[Phase.DATA_WAIT] / seconds) if seconds else 1.0
-    durations_us = tuple(round(each * left) for each in report.durations_us)
-    return replace(report, durations_us=durations_us, phases={**report.phases, Phase.DATA_WAIT: 0.0})
-
-
-def _first(reports: Sequence[StepReport], steps: float) -> Iterator[StepReport]:
-    """The first reports that together have at least this number of steps."""
-    for report in reports:
-        if steps <= 0:
-            return
-        steps -= report.steps
-        yield report
-
-
-def _blocks_ms(reports: Sequence[StepReport]) -> Iterator[dict[str, float]]:
-    size = -(-len(reports) // BLOCKS)
-    for begin in range(0, len(reports), size):
-        block = reports[begin : begin + size]
-        count = sum(report.steps for report in block)
-        yield {str(phase): sum(report.phases[phase] for report in block) / count * 1e3 for phase in Phase}

@@ -8,7 +8,15 @@ from workshop.diagnosis.findings import Finding, finding, gain_of
 from workshop.diagnosis.loading import Loading
 from workshop.diagnosis.measurement import Measurement
 from workshop.diagnosis.user_lines import HotLine, Path, hottest
+from workshop.probe.cause import Cause, CausePlace
 from workshop.probe.phases import Phase
+
+SLOW_RANK = Cause(
+    "slow-rank",
+    "Rank {rank} begins its backward pass {lost_ms:.0f} ms later, and {who} for it there: it needs more time for "
+    "{phase}.",
+    CausePlace.FIRST,
+)
 
 Ranks = dict[int, Measurement]
 
@@ -46,9 +54,8 @@ def slow_rank(ranks: Ranks, waits: dict[int, float]) -> tuple[int, list[Finding]
     who = "the other rank waits" if len(others) == 1 else f"the other {len(others)} ranks wait"
     return slow, [
         finding(
-            "slow-rank",
-            f"Rank {slow} begins its backward pass {lost_ms:.0f} ms later, and {who} for it there: it needs more time "
-            f"for {phase}.",
+            SLOW_RANK,
+            SLOW_RANK.words.format(rank=slow, lost_ms=lost_ms, who=who, phase=phase),
             gain=gain_of(steps.ms_a_step, steps.ms_a_step - lost_ms),
             phase=phase,
             path=line.path if line else (),

@@ -27,6 +27,7 @@ from workshop.probe.observations import (
 )
 from workshop.profiles.code_origin import CodeOrigins
 from workshop.profiles.stacks import Frame, Recording, Stack
+from workshop.runs.staged_run import StagedRun
 
 PROBE = str(Path(probe.__file__).parent)
 
@@ -34,7 +35,7 @@ ENTER = "enter", str(Path(PROBE) / "phase_clock.py")
 """The function and the file of what may wait for the GPU as a phase begins: for what other lines have asked of it."""
 
 MAX_WEIGHT_S = 1.0
-"""If a process was not sampled for longer than this, all of it was held up."""
+"""Seconds between two samples, at most: after more, the whole process was held up."""
 
 
 @dataclass(frozen=True)
@@ -118,6 +119,13 @@ def read_observations(folder: Path, trainers: Collection[int]) -> Observations:
             _enter(found, events)
     found.samples.sort(key=lambda sample: sample.time_s)
     return found
+
+
+def observations_of(run: StagedRun, rank: int | None = None) -> Observations:
+    """Return what the processes of a rank have noted so far, those of the leading one by default."""
+    rank = run.lead if rank is None else rank
+    assert rank is not None
+    return read_observations(run.script.folder, run.script.trainers[rank])
 
 
 def frames_of(stack: Iterable[WireFrame]) -> tuple[Frame, ...]:

@@ -7,20 +7,24 @@ from functools import cached_property
 
 import numpy as np
 
-from workshop.diagnosis.measurement import MeasuredSteps, Measurement
+from workshop.diagnosis.measurement import Measurement
 from workshop.diagnosis.user_lines import HotLine, Path, hottest, trunk_of
 from workshop.noise import Floats
 from workshop.probe.observations import Role
 from workshop.probe.phases import Phase
 from workshop.profiles.stacks import Frame
+from workshop.runs.measured_steps import MeasuredSteps
 
 ENVIRONMENTS = re.compile(
     r"(^|/)(gym|gymnasium|gymnax|envpool|pettingzoo|dm_control|dm_env|ale_py|procgen|minigrid|brax)/"
 )
+"""The folders of libraries with environments of reinforcement learning."""
+
 STEPS_ENVIRONMENT = re.compile(r"\benv\w*(\[\w+\])?\.(step|reset)\(", re.IGNORECASE)
+"""A line that acts in an environment."""
+
 EVALUATES = re.compile(r"(^|\W|_)(eval|valid|test)", re.IGNORECASE)
-"""The libraries of environments in which reinforcement learning acts, a line that acts in one, and a line or a function
-that does so for nothing that is learned."""
+"""A line or a function that acts to evaluate: work whose result the training never uses."""
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,7 @@
 """What was tried on copies of the model and of the optimizer, and what each change would bring to a step."""
 
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
+from enum import Enum, auto
 from typing import Any
 
 import numpy as np
@@ -8,105 +9,75 @@ import numpy as np
 from workshop import noise
 from workshop.diagnosis.findings import MIN_GAIN, gain_of
 from workshop.diagnosis.measurement import Measurement
-from workshop.diagnosis.samples import Observations
 from workshop.diagnosis.user_lines import Path
+from workshop.probe.cause import Extent, Results, TriedCause
 from workshop.probe.observations import Trial
-from workshop.probe.phases import COMPUTING, Phase
+from workshop.probe.trials import tried_causes
 
-SAME = 0.0
 ROUNDING = 0.05
-"""A larger difference of the results, relative to the largest value, is more than rounding."""
-
-OF_MODEL = COMPUTING[:2]
-
-PHASES: dict[str, tuple[Phase, ...]] = {
-    "one-thread": COMPUTING,
-    "float64": COMPUTING,
-    "anomaly-mode": OF_MODEL,
-    "other-threads": OF_MODEL,
-    "set-to-none": COMPUTING,
-    "inference-mode": (Phase.VALIDATION,),
-    "pageable-copy": (Phase.COPY,),
-    "channels-last": OF_MODEL,
-    "bfloat16": OF_MODEL,
-    "matmul-precision": OF_MODEL,
-    "cudnn-benchmark": OF_MODEL,
-    "torch-compile": OF_MODEL,
-    "fused-optimizer": (Phase.OPTIMIZER,),
-    "foreach-optimizer": (Phase.OPTIMIZER,),
-    "dense-embedding": (Phase.BACKWARD, Phase.OPTIMIZER),
-    "small-modules": COMPUTING,
-    "unused-gradients": (Phase.BACKWARD,),
-    "unused-graph": (Phase.FORWARD,),
-    "graph-twice": (Phase.BACKWARD,),
-    "repeated-call": OF_MODEL,
-    "padded-batches": OF_MODEL,
-    "ignored-targets": OF_MODEL,
-}
-"""The phases in which each change saves time, by the name of the trial."""
-
-ONLY_RATIO = ("one-thread", "float64", "anomaly-mode", "pageable-copy")
-"""Changes of everything that is computed, or copied: only the ratio of their seconds counts."""
-
-ONLY_IDLE = ("other-threads",)
-"""Changes that may be faster only because other programs use the cores: it says nothing of an idle machine."""
-
-ALL_OF_PHASES = ("dense-embedding", "small-modules", "padded-batches")
-"""Changes of what takes nearly all of their phases."""
+"""The largest difference of results that may be rounding, relative to the largest value."""
 
 SAME_RESULTS = "The results are the same."
 
-OTHER_MATH = {
-    "dense-embedding": "With SparseAdam, the results differ: it has no weight decay, and rows that no batch touches "
-    "stay as they are, where Adam moves them on: see whether the loss still falls as it did."
-}
-"""The changes of which a difference is more than rounding, and what it is."""
 
-SAME_MATH = ("set-to-none", "inference-mode", "repeated-call")
-"""The changes that alter no operation: where their results differ in rounding, so do those of the same pass twice."""
+class NewResults(Enum):
+    """What becomes of the numbers that a training computes."""
+
+    SAME = auto()
+    OTHER_MATH = auto()
+    """What is computed is known to be something else."""
+    RANDOM = auto()
+    """Random numbers are drawn, so that the results cannot be compared."""
+    UNKNOWN = auto()
+    ROUNDED = auto()
+    """They differ in how they are rounded."""
+    DIFFERENT = auto()
 
 
 @dataclass(frozen=True)
 class TriedChange:
     """A change that was raced against the script as it is, and its gain for a step."""
 
-    name: str
-    about: str
-    """What was changed: a module, an optimizer, or a line."""
-    as_it_is_s: float
-    changed_s: float
-    """The seconds of a pass before and after the change: the shortest of some."""
-    usual_s: float
-    """The median of the passes before the change, as busy as the machine was."""
-    times: float
-    """How many such passes a training step has; 0 if all of the phases below are such passes."""
+    trial: Trial
+    cause: TriedCause
     phases_ms: float
     """The milliseconds of a step in the phases in which the change can save time."""
     step_ms: float
-    faster: float
-    """The share of the rounds in which it was faster."""
     sure: bool
     """Whether it was faster by more than noise."""
-    begin_s: float
-    """What it costs to begin, such as to compile."""
-    difference: float | None
-    """The largest difference of the results, relative to the largest value; None if it is not known."""
-    draws: bool = False
-    """Whether random numbers are drawn, so that the results cannot be compared."""
     error: str = ""
     """Why it could not be tried; the figures then mean nothing."""
     undisturbed_ms: float = 0.0
     """The milliseconds of a step that other programs disturbed least; 0 if that is no other than `step_ms`."""
-    setting: str = ""
-    """What was changed to, if that was searched for, such as "4 threads"."""
+
+    @property
+    def name(self) -> str:
+        """The name of the cause."""
+        return self.cause.name
+
+    @property
+    def times(self) -> float:
+        """How many such passes a training step has; 0 if all of the phases are such passes."""
+        return 0.0 if self.cause.extent is Extent.ALL else self.trial.times
+
+    @property
+    def faster(self) -> float:
+        """The share of the rounds in which it was faster."""
+        rounds = self.trial.rounds
+        return sum(after < before for before, after in rounds) / max(len(rounds), 1)
+
+    @property
+    def left(self) -> float:
+        """The share of a pass that is left with the change."""
+        return self.trial.changed_s / self.trial.as_it_is_s if self.trial.as_it_is_s else 1.0
 
     @property
     def saved_ms(self) -> float:
         """The milliseconds that it would save in a step: what the passes of a step take, less what they would take."""
-        if self.error or self.changed_s >= self.as_it_is_s:
+        if self.error or self.left >= 1.0:
             return 0.0
-        seen_ms = min(self.usual_s * 1e3 * self.times, self.phases_ms) if self.times else self.phases_ms
-        return seen_ms * (1.0 - self.changed_s / self.as_it_is_s)
+        seen_ms = min(self.trial.usual_s * 1e3 * self.times, self.phases_ms) if self.times else self.phases_ms
+        return seen_ms * (1.0 - self.left)
 
     @property
     def gain(self) -> float:
@@ -116,70 +87,83 @@ class TriedChange:
     @property
     def most_gain(self) -> float:
         """The speedup if all of the phases are such passes, with what a copy does not show."""
-        if self.name not in ALL_OF_PHASES or not self.saved_ms:
+        if self.cause.extent is not Extent.PASSES_OR_ALL or not self.saved_ms:
             return self.gain
-        return gain_of(self.step_ms, self.step_ms - self.phases_ms * (1.0 - self.changed_s / self.as_it_is_s))
+        return gain_of(self.step_ms, self.step_ms - self.phases_ms * (1.0 - self.left))
 
     @property
     def has_effect(self) -> bool:
         """Whether it is worth a change of the script; what takes all of its phases is, if it is beside short steps."""
         gain = self.gain
-        if self.name in ALL_OF_PHASES and self.undisturbed_ms and self.saved_ms:
-            saved_ms = (self.as_it_is_s - self.changed_s) * self.times * 1e3
+        if self.cause.extent is Extent.PASSES_OR_ALL and self.undisturbed_ms and self.saved_ms:
+            saved_ms = (self.trial.as_it_is_s - self.trial.changed_s) * self.times * 1e3
             gain = max(gain, gain_of(self.undisturbed_ms, self.undisturbed_ms - saved_ms))
         return gain >= MIN_GAIN and self.sure
 
     @property
+    def new_results(self) -> NewResults:
+        """What becomes of the numbers."""
+        difference = self.trial.difference
+        if self.trial.setting in self.cause.other_results:
+            return NewResults.OTHER_MATH
+        if self.cause.results is Results.SAME:
+            return NewResults.SAME
+        if self.trial.draws:
+            return NewResults.RANDOM
+        if difference is None:
+            return NewResults.UNKNOWN
+        if not difference or (self.cause.results is Results.SAME_OPERATIONS and difference < ROUNDING):
+            return NewResults.SAME
+        return NewResults.ROUNDED if difference < ROUNDING else NewResults.DIFFERENT
+
+    @property
     def results(self) -> str:
-        """What becomes of the numbers, in a sentence; empty if it is not known."""
-        if self.name in OTHER_MATH:
-            return OTHER_MATH[self.name] if "Adam" in self.about else SAME_RESULTS
-        if self.name in ("unused-gradients", "graph-twice", "unused-graph"):
-            return SAME_RESULTS
-        if self.draws:
-            return (
-                "Whether the results are the same could not be seen, as each pass draws random numbers, as dropout "
-                "does: see whether the loss still falls as it did."
-            )
-        if self.difference is None:
-            return ""
-        if self.difference == SAME or (self.name in SAME_MATH and self.difference < ROUNDING):
-            return SAME_RESULTS
-        if self.difference < ROUNDING:
-            by = f"{self.difference:.0e} of the largest value"
-            return (
-                f"The results differ only in how they are rounded, by {by} at most: nothing is to be done about that."
-            )
-        by = f"{self.difference:.0%} of the largest value"
-        return f"The results differ by up to {by}, more than rounding does: see whether the loss still falls as it did."
+        """The same in a sentence; empty if it is not known."""
+        match self.new_results:
+            case NewResults.SAME:
+                return SAME_RESULTS
+            case NewResults.OTHER_MATH:
+                return self.cause.other_results[self.trial.setting]
+            case NewResults.RANDOM:
+                return (
+                    "Whether the results are the same could not be seen, as each pass draws random numbers, as dropout "
+                    "does: see whether the loss still falls as it did."
+                )
+            case NewResults.ROUNDED:
+                by = f"by {self.trial.difference:.0e} of the largest value at most"
+                return f"The results differ only in how they are rounded, {by}: nothing is to be done about that."
+            case NewResults.DIFFERENT:
+                by = f"by up to {self.trial.difference:.0%} of the largest value, more than rounding does"
+                return f"The results differ {by}: see whether the loss still falls as it did."
+        return ""
 
     def as_dict(self) -> dict[str, Any]:
         """Return plain values for JSON."""
-        return {
-            **asdict(self),
-            "saved_ms": self.saved_ms,
-            "gain": self.gain,
-            "most_gain": self.most_gain,
-            "has_effect": self.has_effect,
-            "results": self.results,
-        }
+        noted = ("about", "as_it_is_s", "changed_s", "usual_s", "begin_s", "difference", "draws", "setting")
+        own = ("name", "times", "phases_ms", "step_ms", "faster", "sure", "error", "undisturbed_ms")
+        derived = ("saved_ms", "gain", "most_gain", "has_effect", "results")
+        return {name: getattr(self.trial if name in noted else self, name) for name in (*noted, *own, *derived)}
 
 
 def tried_changes(measurement: Measurement) -> list[TriedChange]:
     """Return all changes that were tried, those with the largest gain first."""
-    found = [_change(measurement, each) for each in _last(measurement) if each.applies and each.name in PHASES]
-    return sorted(found, key=lambda each: each.gain, reverse=True)
+    trials = [each for each in _last(measurement) if each.applies]
+    known = tried_causes() if trials else {}
+    changes = [_change(measurement, each, cause) for each in trials if (cause := known.get(each.name)) and cause.phases]
+    return sorted(changes, key=lambda each: each.gain, reverse=True)
 
 
-def trial_of(measurement: Measurement, change: TriedChange) -> Trial:
-    """Return what was noted of a change."""
-    return next(each for each in _last(measurement) if (each.name, each.about) == (change.name, change.about))
-
-
-def zeroing(observations: Observations) -> Path:
-    """Return where gradients are cleared by filling them with zeros; empty if they are not."""
-    made = (each for each in observations.settings if each.function == "zero_grad" and "False" in each.values)
-    return next((observations.user_frames_of(each.stack) for each in made), ())
+def line_to_change(measurement: Measurement, change: TriedChange) -> Path:
+    """Return the line that a trial was about, or the call of the script that asks for what was changed."""
+    observations = measurement.observations
+    if change.trial.stack:
+        return observations.user_frames_of(change.trial.stack)
+    names = change.trial.about.replace(";", ",").split(", ")
+    asks = [each for name in names for each in observations.settings if change.cause.is_asked_by(each, name)]
+    if not asks:
+        return ()
+    last = change.cause.extent is Extent.ALL  # of calls for a setting of the whole process, the last one counts
+    return observations.user_frames_of(asks[-1 if last else 0].stack)
 
 
 def is_faster(measurement: Measurement, trial: Trial) -> bool:
@@ -197,27 +181,18 @@ def _last(measurement: Measurement) -> list[Trial]:
     return list({(each.name, each.about): each for each in measurement.observations.raced}.values())
 
 
-def _change(measurement: Measurement, trial: Trial) -> TriedChange:
+def _change(measurement: Measurement, trial: Trial, cause: TriedCause) -> TriedChange:
     is_busy = measurement.machine is not None and measurement.machine.busy
     change = TriedChange(
-        name=trial.name,
-        about=trial.about,
-        as_it_is_s=trial.as_it_is_s,
-        changed_s=trial.changed_s,
-        usual_s=trial.usual_s,
-        times=0.0 if trial.name in ONLY_RATIO else trial.times,
-        phases_ms=measurement.table.share(*PHASES[trial.name]) * measurement.steps.ms_a_step,
+        trial,
+        cause,
+        phases_ms=measurement.table.share(*cause.phases) * measurement.steps.ms_a_step,
         step_ms=measurement.steps.ms_a_step,
-        faster=sum(after < before for before, after in trial.rounds) / max(len(trial.rounds), 1),
         sure=is_faster(measurement, trial),
-        begin_s=trial.begin_s,
-        difference=trial.difference,
-        draws=trial.draws,
         error=trial.error,
-        setting=trial.setting,
         undisturbed_ms=measurement.undisturbed_ms if is_busy else 0.0,
     )
     is_noise = change.gain >= MIN_GAIN and not change.sure
-    if is_busy and not trial.error and (is_noise or trial.name in ONLY_IDLE):
+    if is_busy and not trial.error and (is_noise or cause.needs_idle_cores):
         return replace(change, error="the machine was busy")
     return change

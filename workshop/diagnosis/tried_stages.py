@@ -1,39 +1,39 @@
-"""The last stages of a measurement, in which other ways to compute are tried on copies."""
+"""The stages of a measurement in which something is tried on copies of the model and of the optimizer."""
 
 import time
 from dataclasses import replace
 
-from workshop.diagnosis.findings import LITTLE
-from workshop.diagnosis.measurement import Measurement
-from workshop.diagnosis.samples import Observations, read_observations
-from workshop.diagnosis.staged_run import StagedRun
-from workshop.diagnosis.tried import PHASES, zeroing
-from workshop.probe.messages import StepUnit
+from workshop.diagnosis.findings import MIN_SHARE_OF_STEP
+from workshop.diagnosis.measurement import Measurement, Note, NoteKind
+from workshop.diagnosis.samples import Observations, observations_of
+from workshop.probe.cause import FirstLook, Moment, TriedCause
+from workshop.probe.messages import SetStage, StepUnit
 from workshop.probe.phases import Phase
-from workshop.probe.settings import (
-    TRIAL_OF_COPY,
-    TRIAL_OF_VALIDATION,
-    TRIALS_OF_MODEL,
-    TRIALS_OF_OPTIMIZER,
-    TRIALS_ON_CUDA,
-)
+from workshop.probe.trials import causes_at, tried_causes
+from workshop.runs.machine import usable_cores
+from workshop.runs.staged_run import StagedRun
 
-GRADIENT_STEPS = 12
-GRADIENT_S = 4.0
-"""For this many steps or seconds, it is watched who reads gradients."""
+CLOSER_STEPS = 2
+"""Steps in which backward passes are attributed to lines; these also warm the script up."""
+
+WATCHED_STEPS = 12
+WATCHED_S = 4.0
+"""Steps, or seconds, at most, in which it is watched what is computed in vain."""
 
 MIN_BUDGET_S = 8.0
-"""Trials may always take so long together."""
+"""Seconds that trials may always take together."""
 
-COMPILE = "torch-compile"
 
-PASSES = 16
-SEARCH_PASSES = 12
-"""A trial runs about this many passes, and so many more to find a number of threads."""
-
-COMPILE_S = 12.0
-COMPILE_OPERATION_S = 0.2
-"""torch.compile takes about this long on two cores, and so much longer for each operation of a backward pass."""
+def look_closer(run: StagedRun, warm_up_steps: int) -> None:
+    """Watch a few steps after the first ones in more detail than is possible while steps are timed."""
+    tried_causes()  # imports torch, as the script does meanwhile
+    run.take(warm_up_steps)
+    causes = tuple(each.name for each in causes_at(Moment.CLOSER_LOOK))
+    run.measure(SetStage("closer", causes=causes), 0.0, CLOSER_STEPS)
+    look = FirstLook(run.circumstances, cores=usable_cores() // (1 + len(run.others)))
+    for each in causes_at(Moment.BEFORE):
+        if each.is_worth_it(look) and not look.circumstances.compiled:
+            run.measure(_trying(each), 0.0, 1)
 
 
 def try_changes(run: StagedRun, found: Measurement, left_s: float) -> Measurement:
@@ -46,28 +46,32 @@ def try_changes(run: StagedRun, found: Measurement, left_s: float) -> Measuremen
     """
     if run.ended or run.unit != StepUnit.OPTIMIZER or run.circumstances.compiled or run.circumstances.distributed:
         return found
-    names, untried = _worth_it(found, max(left_s - GRADIENT_S, MIN_BUDGET_S))
-    if found.table.share(Phase.BACKWARD, Phase.OPTIMIZER) > LITTLE:
+    look = _look_at(found)
+    causes, untried = _worth_it(found, look, max(left_s - WATCHED_S, MIN_BUDGET_S))
+    if found.table.share(Phase.BACKWARD, Phase.OPTIMIZER) > MIN_SHARE_OF_STEP:
         run.script.tell("watching who uses gradients")
-        run.go_to("gradients")
-        run.take(GRADIENT_STEPS, GRADIENT_S)
+        run.go_to(SetStage("watching", causes=tuple(each.name for each in causes_at(Moment.WATCHING))))
+        run.take(WATCHED_STEPS, WATCHED_S)
     begun = []
-    for each in names:
+    for each in causes:
         if run.ended:
             break
-        begun.append(each)
-        run.script.tell(f"trying {each}")
-        if each == TRIAL_OF_VALIDATION:
-            _wait_for_validation(run, f"trial {each}", 2.0 * _seconds_to_validation(found))
+        begun.append(each.name)
+        run.script.tell(f"trying {each.name}")
+        if Phase.VALIDATION in each.phases:
+            _wait_for_validation(run, _trying(each), 2.0 * look.validations_s)
         else:
-            run.measure(f"trial {each}", 0.0, 1)
-    assert run.lead is not None
-    observations = read_observations(run.script.folder, run.script.trainers[run.lead])
+            run.measure(_trying(each), 0.0, 1)
+    observations = observations_of(run)
     notes = (*found.notes, *untried, *_untold(run, begun, observations))
     return replace(found, observations=observations, notes=notes)
 
 
-def _untold(run: StagedRun, begun: list[str], observations: Observations) -> list[str]:
+def _trying(cause: TriedCause) -> SetStage:
+    return SetStage(f"trying {cause.name}", causes=(cause.name,))
+
+
+def _untold(run: StagedRun, begun: list[str], observations: Observations) -> list[Note]:
     """Say of which trials that were begun nothing came, and why, as far as that is known."""
     tried = observations.trials
     why = "nothing of what it needs came up in these steps"
@@ -76,12 +80,13 @@ def _untold(run: StagedRun, begun: list[str], observations: Observations) -> lis
     if run.interrupted:
         why = "Ctrl-C was pressed"
     without = [each for each in begun if each not in tried]
-    found = [f"Tried, to no result: {', '.join(without)} ({why})."] if without else []
     moot = [each for each in begun if each in tried and not tried[each].applies]
-    return [*found, *[f"Nothing to try for {', '.join(moot)} in this script."] * bool(moot)]
+    no_result = Note(NoteKind.NO_RESULT, f"Tried, to no result: {', '.join(without)} ({why}).")
+    nothing = Note(NoteKind.NOT_TRIED, f"Nothing to try for {', '.join(moot)} in this script.")
+    return [*[no_result] * bool(without), *[nothing] * bool(moot)]
 
 
-def _wait_for_validation(run: StagedRun, stage: str, seconds: float) -> None:
+def _wait_for_validation(run: StagedRun, stage: SetStage, seconds: float) -> None:
     """Go to a stage, and wait for the end of a step in which a batch was validated, or for so many seconds."""
     run.go_to(stage)
     before, give_up = run.batches["validation"], time.monotonic() + seconds
@@ -89,44 +94,29 @@ def _wait_for_validation(run: StagedRun, stage: str, seconds: float) -> None:
         pass
 
 
-def _worth_it(found: Measurement, left_s: float) -> tuple[list[str], list[str]]:
-    """Return the trials that may bring something, in their order, and a sentence about those that take too long."""
-    names, untried = [], []
-    is_cuda = found.circumstances.device == "cuda"
-    has_nothing = {
-        **dict.fromkeys((*TRIALS_ON_CUDA, TRIAL_OF_COPY), not is_cuda),
-        "set-to-none": not zeroing(found.observations),
-    }
-    for name in (*TRIALS_OF_OPTIMIZER, *TRIALS_OF_MODEL, TRIAL_OF_COPY, TRIAL_OF_VALIDATION, COMPILE):
-        phases = PHASES[name]
-        if found.table.share(*phases) < LITTLE or has_nothing.get(name):
+def _look_at(found: Measurement) -> FirstLook:
+    steps, observations = found.steps, found.observations
+    validations = [each for each in observations.iterated if not each.training]
+    return FirstLook(
+        found.circumstances,
+        settings=observations.settings,
+        operations=max((each.operations for each in observations.backward_passes), default=0),
+        validations_s=steps.wall_s / max(sum(steps.began_s <= each.t <= steps.ended_s for each in validations), 1),
+    )
+
+
+def _worth_it(found: Measurement, look: FirstLook, left_s: float) -> tuple[list[TriedCause], list[Note]]:
+    """Return what may bring something, what is soon done first, and a sentence about what would take too long."""
+    taken, untried = list[TriedCause](), list[str]()
+    seconds = {each.name: each.seconds(found.table.ms_in(*each.phases) / 1e3, look) for each in causes_at(Moment.AFTER)}
+    for name, each_s in sorted(seconds.items(), key=lambda item: item[1]):
+        cause = tried_causes()[name]
+        if found.table.share(*cause.phases) < MIN_SHARE_OF_STEP or not cause.is_worth_it(look):
             continue
-        each_s = _seconds_to_try(found, name)
         if each_s <= left_s:
-            names.append(name)
+            taken.append(cause)
             left_s -= each_s
         else:
             untried.append(f"{name} (about {each_s:.0f} s)")
-    return names, [f"Not tried for lack of time: {', '.join(untried)}; --thorough tries all."] if untried else []
-
-
-def _seconds_to_try(found: Measurement, name: str) -> float:
-    """Return about how long a trial takes."""
-    if name == TRIAL_OF_VALIDATION:  # of which one call is tried, as soon as it comes
-        return _seconds_to_validation(found)
-    pass_s = found.table.ms_in(*PHASES[name]) / 1e3
-    passes = PASSES + SEARCH_PASSES * (name == "other-threads")
-    return passes * pass_s + (_seconds_to_compile(found) if name == COMPILE else 0.0)
-
-
-def _seconds_to_validation(found: Measurement) -> float:
-    """Return about how long it takes from one validation to the next."""
-    steps = found.steps
-    validations = (each for each in found.observations.iterated if not each.training)
-    return steps.wall_s / max(sum(steps.began_s <= each.t <= steps.ended_s for each in validations), 1)
-
-
-def _seconds_to_compile(found: Measurement) -> float:
-    passes = found.observations.backward_passes
-    operations = max((each.operations for each in passes), default=0)
-    return COMPILE_S + COMPILE_OPERATION_S * operations
+    says = f"Not tried for lack of time: {', '.join(untried)}; --thorough tries all."
+    return taken, [Note(NoteKind.NOT_TRIED, says)] * bool(untried)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from workshop.profiles.stacks import Frame
 
 MAX_PARENT_SHARE = 0.6
-"""The search goes on from a line to a line that it calls if that takes at least this share of its time."""
+"""Share of a line's time, at least, of a line that it calls and that is named in its place."""
 
 Path = tuple[Frame, ...]
 """The frames of user code of a stack, outermost first."""

@@ -23,7 +23,7 @@ from workshop.probe.messages import (
     Repetition,
 )
 from workshop.probe.phases import Phase
-from workshop.probe.settings import JudgedRun
+from workshop.probe.settings import MAX_EPOCH_STEPS, JudgedRun
 from workshop.runs.activity_text import activities
 from workshop.runs.script import Script, ScriptError
 
@@ -74,8 +74,6 @@ class JudgedScript(Script):
         **options: the other arguments of a `Script`.
     """
 
-    unit = "an epoch"
-
     def __init__(
         self,
         *command: Any,
@@ -90,6 +88,11 @@ class JudgedScript(Script):
         self.epoch_steps = epoch_steps
         self.random_states, self.max_epoch_s = random_states, max_epoch_s
         self.epochs_in_run = self.steps_in_run = 0
+
+    @property
+    def unit(self) -> str:
+        """What is reported as an epoch: not every script has a DataLoader that ends."""
+        return f"{self.epoch_steps} steps" if self.epoch_steps else f"an epoch, or of {MAX_EPOCH_STEPS} steps,"
 
     def begin(self, sample_step: int | None = None) -> None:
         """Start the script and its first epoch, and record the step `sample_step` of it, counted from 0."""

@@ -220,7 +220,7 @@ def _counts(reference: Items, rest: Items, theirs: Items, grouping: Grouping) ->
 
 def _likeness(reference: Items, rest: Items, theirs: Items, grouping: Grouping) -> Difference:
     typical = reference.median_distance
-    rest, theirs = (_without(reference, items, typical) for items in (rest, theirs))  # what draws alike shares many
+    rest, theirs = (items.without(reference, typical) for items in (rest, theirs))  # what draws alike shares many
     samples = _Samples(grouping, reference, rest, theirs)
     if not samples.are_enough:
         return 1.0, None
@@ -233,14 +233,6 @@ def _likeness(reference: Items, rest: Items, theirs: Items, grouping: Grouping) 
     return chance, kind(count=max(less, more), inputs=len(found))
 
 
-def _without(reference: Items, items: Items, typical: float) -> Items:
-    """Leave out items that are in the reference, too, with the same target."""
-    rounded = (zip(each.rounded(typical), each.targets, strict=True) for each in (reference, items))
-    ours, theirs = ([(row.tobytes(), target) for row, target in each] for each in rounded)
-    known = set(ours)
-    return items[np.array([key not in known for key in theirs], bool)]
-
-
 def _relation(reference: Items, rest: Items, theirs: Items, grouping: Grouping) -> Difference:
     """How far the targets are from what a line through those of the reference says; of classes, one line each.
 
@@ -248,7 +240,7 @@ def _relation(reference: Items, rest: Items, theirs: Items, grouping: Grouping) 
     share them.
     """
     typical = reference.median_distance
-    others, new = (_without(reference, items, typical) for items in (rest, theirs))
+    others, new = (items.without(reference, typical) for items in (rest, theirs))
     if 2 * len(others) >= len(rest):  # else there are so few different items that all of them come again
         rest, theirs = others, new
     some = [each.noted.some(10 * MAX_ITEMS) for each in (reference, rest, theirs)]

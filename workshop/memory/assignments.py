@@ -4,9 +4,10 @@ import ast
 import linecache
 import re
 from collections.abc import Callable, Iterator, Sequence
+from functools import lru_cache
 from typing import NamedTuple
 
-from workshop.probe.memory.memory_notes import HostObject
+from workshop.probe.memory.memory_notes import LRU_CACHE, HeldObject
 from workshop.probe.observations import WireFrame
 
 ADDS = ("append", "extend", "add", "appendleft", "extendleft", "update", "insert", "setdefault", "put", "put_nowait")
@@ -24,8 +25,6 @@ REGISTERS = ("register_forward_hook", "register_forward_pre_hook", "register_ful
 
 EMPTY = ("None", "[]", "{}", "()", "list()", "dict()", "set()", "deque()", "OrderedDict()", "Counter()")
 """What is given to a variable that is filled later, with `defaultdict(...)` and `deque(maxlen=...)`."""
-
-LRU_CACHE = "lru_cache"
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 Around = tuple[Function | ast.ClassDef, ...]
@@ -74,12 +73,12 @@ def filled_at(holder: str, frames: Sequence[WireFrame], otherwise: WireFrame | N
     return assignment_of(holder, frames) or otherwise or (*frames[0][:2], 0)
 
 
-def object_filled_at(held: HostObject, grows: bool = False) -> WireFrame:
+def object_filled_at(held: HeldObject, grows: bool = False) -> WireFrame:
     """Return the line that fills a container or an array, or line 0; of a function's cache, that of the function."""
     if held.container == LRU_CACHE:
-        return held.holder_stack[0]
+        return held.stack[0]
     holder = held.holder if held.dtype else f"{held.holder}[...]"
-    return assignment_of(holder, held.holder_stack, grows) or (*held.holder_stack[0][:2], 0)
+    return assignment_of(holder, held.stack, grows) or (*held.stack[0][:2], 0)
 
 
 def _only(found: list[_Place], names: str) -> WireFrame | None:
@@ -324,7 +323,11 @@ def is_limited(holder: str, frames: Sequence[WireFrame]) -> bool:
 
 def _tree_of(file: str) -> ast.Module | None:
     """The source of a file, as far as it is there and can be read."""
-    source = "".join(linecache.getlines(file)) if file else ""
+    return _parsed("".join(linecache.getlines(file)) if file else "")
+
+
+@lru_cache(maxsize=16)
+def _parsed(source: str) -> ast.Module | None:
     try:
         return ast.parse(source) if source else None
     except SyntaxError:

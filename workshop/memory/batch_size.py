@@ -13,17 +13,16 @@ OF_BATCH = (TensorKind.BATCHES, TensorKind.ACTIVATIONS, TensorKind.BACKWARD, Ten
 """The kinds of which a step makes more for a larger batch, if they are of the step itself."""
 
 ERROR = 0.15
-"""What follows from a single size of batch is uncertain by this share: some tensors do not grow with the batch."""
+"""Share by which what follows from a single size of batch may be wrong: some tensors do not grow with the batch."""
 
 HEADROOM = 0.05
-"""This share of what is free is left: allocators do not fill it to the last byte."""
+"""Share of what is free that is left: allocators do not fill it to the last byte."""
 
 MIN_RATIO = 1.2
-"""Batches of two sizes that differ by less than this do not show what a sample takes."""
-
+"""Times that the largest batch has the samples of the smallest, at least, to show what a sample takes."""
 
 MAX_TIMES = 2000
-"""A batch that could be larger by more than this is not what limits anything."""
+"""Times that a batch could be larger, at most: beyond that it limits nothing."""
 
 
 @dataclass(frozen=True)
@@ -48,20 +47,20 @@ def largest_batch(measured: MeasuredMemory) -> LargestBatch | None:
     having = [each for each in steps if any(of.device == device for of in each.devices)]
     if device is None or not having:
         return None
-    usual = max(having, key=lambda each: each.samples)
-    free = _free(measured, usual, device)
+    largest = max(having, key=lambda each: each.samples)
+    free = _free(measured, largest, device)
     if free is None:
         return None
-    a_sample, error, basis = _bytes_a_sample(having, usual, device)
-    if a_sample <= 0 or a_sample * usual.samples * MAX_TIMES < free:
+    a_sample, error, basis = _bytes_a_sample(having, largest, device)
+    if a_sample <= 0 or a_sample * largest.samples * MAX_TIMES < free:
         return None
     more = free * (1 - HEADROOM) / a_sample
     return LargestBatch(
         device=device,
-        now=usual.samples,
-        samples=usual.samples + more,
-        low=usual.samples + more * (1 - error),
-        high=usual.samples + more / (1 - error),
+        now=largest.samples,
+        samples=largest.samples + more,
+        low=largest.samples + more * (1 - error),
+        high=largest.samples + more / (1 - error),
         bytes_a_sample=a_sample,
         free_bytes=free,
         basis=basis,
@@ -86,7 +85,7 @@ def _free(measured: MeasuredMemory, step: MemorySegment, device: str) -> float |
     return float(max(memory.free_bytes - (memory.peak_bytes - memory.end_bytes), 0))
 
 
-def _bytes_a_sample(steps: list[MemorySegment], usual: MemorySegment, device: str) -> tuple[float, float, str]:
+def _bytes_a_sample(steps: list[MemorySegment], largest: MemorySegment, device: str) -> tuple[float, float, str]:
     """What a sample adds to the peak, the error of it as a share, and how that is known."""
     sizes = np.array([float(each.samples) for each in steps])
     peaks = np.array([float(memory_of(each, device).peak_bytes) for each in steps])
@@ -97,7 +96,7 @@ def _bytes_a_sample(steps: list[MemorySegment], usual: MemorySegment, device: st
         return slope, min(max(error, 0.02), 0.5), "from batches of several sizes"
     own = sum(
         each.bytes
-        for each in usual.at_peak
-        if each.device == device and each.kind in OF_BATCH and each.first_step >= usual.step
+        for each in largest.at_peak
+        if each.device == device and each.kind in OF_BATCH and each.first_step >= largest.step
     )
-    return own / usual.samples, ERROR, "from batches of one size"
+    return own / largest.samples, ERROR, "from batches of one size"

@@ -18,11 +18,9 @@ from workshop.memory.memory_record import MemoryRecord
 from workshop.probe.memory.memory_notes import OF_TRAINING, MemorySegment, TensorRow, TensorsOfDevice
 from workshop.probe.observations import WireFrame
 
-AS_MUCH = 0.8
-"""A line makes about as much as another if it is at least this share of it."""
-
-HALF = 0.45
-"""Or this share, in tensors that are each as large: an operator may keep one that it makes of it, and a gradient."""
+MIN_SHARE_OF_LARGEST, MIN_SHARE_BEFORE_IT = 0.8, 0.45
+"""Share of the line that makes most, at least, that another makes to be told with it: any line, and one before it whose
+tensors are each as large, as an operator may keep one that it makes of it, and a gradient."""
 
 
 @dataclass(frozen=True)
@@ -83,6 +81,9 @@ class DevicePeak:
             "during": self.segment.name,
             "failure": self.segment.failure,
             "peak_bytes": self.memory.peak_bytes,
+            "steps_bytes": [
+                of.peak_bytes for each in self.record.training for of in each.devices if of.device == self.device
+            ],
             "allocator_bytes": self.memory.allocator_bytes,
             "followed_bytes": self.memory.followed_bytes,
             "kinds": self.kinds,
@@ -114,7 +115,7 @@ def _together(lines: list[LineMemory]) -> list[LineMemory]:
 def _is_as_much(line: LineMemory, most: LineMemory) -> bool:
     """Whether a line makes about as much, or is before it and makes tensors that are as large, such as logits."""
     is_before, sizes = line.line < most.line, [each.bytes / max(each.count, 1) for each in (line, most)]
-    least = HALF if is_before and sizes[0] >= AS_MUCH * sizes[1] else AS_MUCH
+    least = MIN_SHARE_BEFORE_IT if is_before and sizes[0] >= MIN_SHARE_OF_LARGEST * sizes[1] else MIN_SHARE_OF_LARGEST
     return least * most.bytes <= line.bytes <= most.bytes
 
 

@@ -4,14 +4,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from workshop.diagnosis.staged_run import MeasuredScript
 from workshop.memory.device_peak import DevicePeak, device_peaks
 from workshop.memory.host_watch import HostWatch
 from workshop.memory.memory_record import MemoryRecord, read_memory
+from workshop.runs.measured_script import MeasuredScript
 from workshop.runs.script import Say, run_folder
 
 SETTLED = 4
-"""After so many steps, libraries have loaded what they need."""
+"""Steps after which libraries have loaded what they need."""
 
 
 @dataclass(frozen=True)

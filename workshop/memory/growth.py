@@ -10,33 +10,27 @@ import numpy as np
 
 from workshop.memory.assignments import is_limited
 from workshop.memory.host_watch import HostLook
-from workshop.memory.memory_lines import holder_of, innermost, looked_at
+from workshop.memory.memory_lines import held_in, holder_text, innermost, looked_at
 from workshop.memory.memory_record import MemoryRecord
-from workshop.probe.memory.memory_notes import MemorySegment, TensorKind, TensorRow
+from workshop.probe.memory.memory_notes import OF_TRAINING, MemorySegment, TensorRow
 from workshop.probe.messages import StepReport
 from workshop.probe.observations import WireFrame
 
-MIN_STEPS = 3
-"""What is left of fewer recorded steps is no growth."""
+MIN_STEPS, MIN_SHARE_OF_STEPS = 3, 0.3
+"""Recorded steps, and share of them, at least, that have left something that grows."""
 
-MIN_SHARE_OF_STEPS = 0.3
-"""Nor is what so small a share of them has left."""
+STEPS, MIN_SHARE, MIN_BYTES_A_STEP = 10_000, 0.05, 64.0
+"""Share of the peak, at least, that so many steps add to it, and bytes, at least, that each of them does."""
 
-STEPS = 10_000
-MIN_SHARE = 0.05
-MIN_BYTES_A_STEP = 64.0
-"""Growth counts if so many steps add this share to the peak, and each of them so many bytes."""
+MAX_SHARE_LEFT = 0.3
+"""Share of what there was, at most, that is left of what the end of an epoch clears."""
 
-FELL = 0.3
-"""What was cleared at the end of an epoch is less than this share of what there was before."""
+SHARE_TO_SETTLE = 0.3
+"""Share of the time in which libraries fill their caches, and allocators their reserves."""
 
-SETTLING = 0.3
-"""For this share of the time, libraries fill their caches, and allocators their reserves."""
-
-MIN_LOOKS = 8
-MIN_FIT = 0.8
-MIN_GROWTH_BYTES = 4 << 20
-"""A process grows if so many looks lie on a line, whose ends differ by so much."""
+MIN_LOOKS, MIN_FIT, MIN_GROWTH_BYTES = 8, 0.8, 4 << 20
+"""Looks at a process, share of their spread that a line explains, and bytes that its ends differ by, at least, for a
+process to grow."""
 
 
 @dataclass(frozen=True)
@@ -58,10 +52,18 @@ class GrowingLine:
     """"the end": they stay; "epoch": they are let go when an epoch is over."""
     holder_stack: tuple[WireFrame, ...] = ()
     """As in `TensorRow`."""
+    by_graph: bool = False
+    """As in `TensorRow`."""
 
     def as_dict(self) -> dict[str, Any]:
         """Return plain values for JSON."""
-        return {name: value for name, value in asdict(self).items() if name != "holder_stack"}
+        values = {name: value for name, value in asdict(self).items() if name not in ("holder_stack", "by_graph")}
+        return values | {"holder": self.held_by}
+
+    @property
+    def held_by(self) -> str:
+        """Who holds them, as a person reads it."""
+        return holder_text(self.holder, self.by_graph)
 
 
 @dataclass(frozen=True)
@@ -78,48 +80,52 @@ class ProcessGrowth:
 def growing_lines(record: MemoryRecord) -> list[GrowingLine]:
     """Return the lines whose tensors become more from step to step, those that grow fastest first."""
     steps = [each for each in record.training if not each.is_last and not each.failure]
-    last = record.last or (steps[-1] if steps else None)
-    if len(steps) < MIN_STEPS or last is None:
+    if len(steps) < MIN_STEPS:
         return []
-    in_the_last = {row.group for row in max(steps, key=lambda each: each.step).at_end}
-    found = []
-    for row in {row.group: row for each in steps for row in each.at_end}.values():
-        longest, is_cleared = _longest(steps, row), _is_cleared(steps, row)
-        if not is_cleared and row.group not in in_the_last:
-            continue
-        recorded = _recorded_in_epoch(steps, longest) if is_cleared else longest.recorded_steps
-        enough = max(MIN_STEPS, MIN_SHARE_OF_STEPS * recorded)
-        most = next(each for each in longest.at_end if each.group == row.group)
-        if row.kind in (TensorKind.PARAMETERS, TensorKind.OPTIMIZER, TensorKind.GRADIENTS) or most.older_steps < enough:
-            continue
-        rate = most.older_seen_bytes / most.older_steps * min(1.0, most.older_steps / max(recorded - 1, 1))
-        in_the_end = next((each for each in last.at_end if each.group == row.group), row)
-        of_group = [one.older_bytes for each in record.segments for one in each.at_end if one.group == row.group]
-        function, file, line = innermost(record.stack_of(row))
-        held = looked_at(record, in_the_end, of_growth=True)
-        holder, held_in = holder_of(held)
-        if held and (held.holder_limit or is_limited(holder, held.holder_stack)):
-            continue  # it is not yet full
-        found.append(
-            GrowingLine(
-                device=row.device,
-                kind=row.kind,
-                file=file,
-                line=line,
-                function=function,
-                dtype=row.dtype,
-                bytes_a_step=rate,
-                bytes=max(of_group) if is_cleared else max(in_the_end.older_bytes, most.older_bytes),
-                holder=holder,
-                held_in=held_in,
-                until="epoch" if is_cleared else "the end",
-                holder_stack=held.holder_stack if held else (),
-            )
-        )
+    rows = {row.group: row for each in steps for row in each.at_end if row.kind not in OF_TRAINING}.values()
+    found = [line for row in rows if (line := _growing_line(record, steps, row))]
     found = _together(_together(found, _place), _held)
     peak = max((of.peak_bytes for each in steps for of in each.devices), default=0)
     least = max(MIN_SHARE * peak / STEPS, MIN_BYTES_A_STEP)
     return sorted((each for each in found if each.bytes_a_step >= least), key=lambda each: -each.bytes_a_step)
+
+
+def _growing_line(record: MemoryRecord, steps: list[MemorySegment], row: TensorRow) -> GrowingLine | None:
+    """What recorded steps have left of a group; None if that is no growth, or a container has it that will be full."""
+    by_step = [(each, one) for each in steps for one in each.at_end if one.group == row.group]
+    longest, most = max(by_step, key=lambda each: each[1].older_steps)
+    last, is_cleared = max(steps, key=lambda each: each.step), _is_cleared(steps, row)
+    recorded = _recorded_in_epoch(steps, longest) if is_cleared else longest.recorded_steps
+    is_gone = not is_cleared and all(each is not last for each, _ in by_step)
+    if is_gone or most.older_steps < max(MIN_STEPS, MIN_SHARE_OF_STEPS * recorded):
+        return None
+    in_the_end = _row_of(record.last or steps[-1], row)
+    held = looked_at(record, in_the_end, of_growth=True)
+    if held and (held.holder_limit or is_limited(held.holder, held.holder_stack)):
+        return None
+    of_group = [one.older_bytes for each in record.segments for one in each.at_end if one.group == row.group]
+    function, file, line = innermost(record.stack_of(row))
+    seen_a_step = most.older_seen_bytes / most.older_steps
+    return GrowingLine(
+        device=row.device,
+        kind=row.kind,
+        file=file,
+        line=line,
+        function=function,
+        dtype=row.dtype,
+        bytes_a_step=seen_a_step * min(1.0, most.older_steps / max(recorded - 1, 1)),
+        bytes=max(of_group) if is_cleared else max(in_the_end.older_bytes, most.older_bytes),
+        holder=held.holder if held else "",
+        held_in=held_in(held),
+        until="epoch" if is_cleared else "the end",
+        holder_stack=held.holder_stack if held else (),
+        by_graph=held is not None and held.by_graph,
+    )
+
+
+def _row_of(segment: MemorySegment, row: TensorRow) -> TensorRow:
+    """The same group as it was at the end of a segment."""
+    return next((each for each in segment.at_end if each.group == row.group), row)
 
 
 def _together(lines: Iterable[GrowingLine], key: Callable[[GrowingLine], object]) -> list[GrowingLine]:
@@ -137,24 +143,12 @@ def _together(lines: Iterable[GrowingLine], key: Callable[[GrowingLine], object]
 
 def _place(line: GrowingLine) -> object:
     """A tensor, and what its graph keeps, are of the same line."""
-    return (line.device, line.file, line.line) if line.file else (line.device, line.kind, line.holder)
+    return (line.device, line.file, line.line) if line.file else (line.device, line.kind, line.held_by)
 
 
 def _held(line: GrowingLine) -> object:
     """What the same list holds may have been seen as it was allocated, or only as it was put there."""
-    return (line.device, line.holder, line.held_in) if line.holder else _place(line)
-
-
-def _series(steps: Iterable[MemorySegment], row: TensorRow) -> list[tuple[MemorySegment, int]]:
-    """The bytes of earlier steps that a row has in each recorded step."""
-    return [(each, next((one.older_seen_bytes for one in each.at_end if one.group == row.group), 0)) for each in steps]
-
-
-def _longest(steps: list[MemorySegment], row: TensorRow) -> MemorySegment:
-    return max(
-        (each for each in steps if any(one.group == row.group for one in each.at_end)),
-        key=lambda each: next(one.older_steps for one in each.at_end if one.group == row.group),
-    )
+    return (line.device, line.held_by, line.held_in) if line.holder else _place(line)
 
 
 def _recorded_in_epoch(steps: list[MemorySegment], last: MemorySegment) -> int:
@@ -164,10 +158,10 @@ def _recorded_in_epoch(steps: list[MemorySegment], last: MemorySegment) -> int:
 
 def _is_cleared(steps: list[MemorySegment], row: TensorRow) -> bool:
     """Whether they have become much fewer as an epoch was over."""
-    series = _series(steps, row)
+    seen = [sum(one.older_seen_bytes for one in each.at_end if one.group == row.group) for each in steps]
     return any(
-        after.epoch != before.epoch and later < FELL * earlier
-        for (before, earlier), (after, later) in pairwise(series)
+        after.epoch != before.epoch and later < MAX_SHARE_LEFT * earlier
+        for (before, after), (earlier, later) in zip(pairwise(steps), pairwise(seen), strict=True)
         if earlier
     )
 
@@ -177,7 +171,7 @@ def settled_s(reports: Sequence[StepReport]) -> float:
     if not reports:
         return 0.0
     begin_s, end_s = reports[0].ended_s, reports[-1].ended_s
-    return begin_s + SETTLING * (end_s - begin_s)
+    return begin_s + SHARE_TO_SETTLE * (end_s - begin_s)
 
 
 def process_growth(looks: Sequence[HostLook], reports: Sequence[StepReport]) -> ProcessGrowth | None:

@@ -14,8 +14,10 @@ from workshop.runs.memory_use import SHARED_MEMORY, free_memory
 from workshop.runs.process_tree import descendants
 
 EVERY_S = 0.5
+"""Seconds between two looks."""
 
 FIELDS = ("Rss", "Pss", "Private_Clean", "Private_Dirty", "Anonymous", "Pss_Shmem")
+"""What the kernel says of a process, by its own names."""
 
 
 @dataclass(frozen=True)
@@ -103,6 +105,11 @@ class HostWatch:
     def most(self) -> HostLook | None:
         """The look with the most memory together; None if there was no look."""
         return max(self.looks, key=lambda each: each.together, default=None)
+
+    @property
+    def most_bytes(self) -> int:
+        """What all processes had together in that look; 0 if there was none."""
+        return self.most.together if self.most else 0
 
 
 def process_memory(pid: int) -> ProcessMemory | None:

@@ -13,9 +13,10 @@ from workshop.memory.host_table import HostTable, host_table
 from workshop.memory.memory_causes import memory_findings
 from workshop.memory.memory_findings import MemoryFinding
 from workshop.memory.memory_run import MeasuredMemory
-from workshop.probe.memory.memory_notes import HostObject, MemorySegment, SegmentName, TensorsOfDevice
+from workshop.probe.memory.memory_notes import HeldObject, MemorySegment, SegmentName, TensorsOfDevice
 
 MIN_HELD, MAX_HELD = 1 << 20, 10
+"""Bytes of a container or an array, at least, and their number, at most, that are shown."""
 
 
 @dataclass(frozen=True)
@@ -47,7 +48,7 @@ class MemoryDiagnosis:
     @cached_property
     def held(self) -> list[dict[str, Any]]:
         """The largest containers and arrays that variables led to in the end, with at least 1 MiB, largest first."""
-        noted = [each for each in self.measured.record.last_host_objects if each.bytes >= MIN_HELD]
+        noted = [each for each in self.measured.record.last_held if each.bytes >= MIN_HELD]
         return [_held(each) for each in sorted(noted, key=lambda each: -each.bytes)[:MAX_HELD]]
 
     @cached_property
@@ -77,9 +78,9 @@ class MemoryDiagnosis:
                     plain.append(each_us)
         if len(plain) < 5:
             return None
-        usual = sorted(plain)[len(plain) // 2]
+        median_us = sorted(plain)[len(plain) // 2]
         extra = sum(
-            max(each_us - usual, 0)
+            max(each_us - median_us, 0)
             for report in self.measured.reports
             for number, each_us in enumerate(report.durations_us, report.first_step)
             if number in recorded
@@ -145,11 +146,11 @@ class MemoryDiagnosis:
         return {path: lines for path in named if path and (lines := linecache.getlines(path))}
 
 
-def _held(held: HostObject) -> dict[str, Any]:
+def _held(held: HeldObject) -> dict[str, Any]:
     """Return what something holds as plain values, with the line that fills it; 0 if that cannot be told."""
     function, file, line = object_filled_at(held)
     what = f"{held.container} of {held.dtype}, {' x '.join(map(str, held.shape))}" if held.dtype else held.container
-    about = {"holder": held.holder, "what": what, "length": held.length, "bytes": held.bytes}
+    about = {"holder": held.holder, "what": what, "dtype": held.dtype, "length": held.length, "bytes": held.bytes}
     return {**about, "file": file, "line": line, "function": function}
 
 

@@ -6,13 +6,21 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from workshop.memory.memory_record import MemoryRecord
-from workshop.probe.memory.memory_notes import MemorySegment, SegmentName, TensorKind, TensorRow, TensorsOfDevice
+from workshop.probe.memory.memory_notes import (
+    MAX_VALIDATIONS,
+    LowerPeak,
+    MemorySegment,
+    SegmentName,
+    TensorKind,
+    TensorRow,
+    TensorsOfDevice,
+)
 from workshop.probe.observations import WireFrame
 
 UNKNOWN: WireFrame = ("", "", 0)
 
 MIN_HOLDER_STEPS = 2
-"""What has tensors of so many earlier steps is no variable that each step assigns anew."""
+"""Earlier steps, at least, of which a holder has tensors: else it may be a variable that each step assigns anew."""
 
 
 @dataclass(frozen=True)
@@ -42,7 +50,7 @@ def peak_segment(record: MemoryRecord, device: str) -> MemorySegment | None:
 
     Where the allocator was not asked, what operators allocate inside is missing: the others come first.
     """
-    if record.failed and any(of.device == device for of in record.failed.devices):
+    if record.failed and has_device(record.failed, device):
         return record.failed
     having = [(of, each) for each in record.segments for of in each.devices if of.device == device]
     highest = max(having, key=lambda each: (each[0].allocator_bytes is not None, each[0].peak_bytes), default=None)
@@ -52,6 +60,33 @@ def peak_segment(record: MemoryRecord, device: str) -> MemorySegment | None:
 def memory_of(segment: MemorySegment, device: str) -> TensorsOfDevice:
     """Return the sums of a device in a segment."""
     return next(each for each in segment.devices if each.device == device)
+
+
+def has_device(segment: MemorySegment, device: str) -> bool:
+    """Return whether there were tensors on a device in a segment."""
+    return any(of.device == device for of in segment.devices)
+
+
+def peak_without(segment: MemorySegment, cause: str, device: str) -> LowerPeak | None:
+    """Return how much lower the peak of a segment is without what a cause is about; None if it is not."""
+    return next((each for each in segment.freed if (each.cause, each.device) == (cause, device)), None)
+
+
+def lower_peak(record: MemoryRecord, device: str, segment: MemorySegment, saved: int, cause: str = "") -> int:
+    """Return by how much the peak of the run is lower if that of a segment is: others may have a higher one.
+
+    Segments of another name are taken as they would be without that `cause`. Steps after the last validation that was
+    recorded count only if there was none after it: what that has left is not known for what it is.
+    """
+    same = [each.step for each in record.segments if each.name == segment.name]
+    all_recorded = segment.name != SegmentName.VALIDATION or len(same) < MAX_VALIDATIONS
+    others = [each for each in record.segments if each.name != segment.name and has_device(each, device)]
+    peaks = [
+        memory_of(each, device).peak_bytes - (lower.bytes if (lower := peak_without(each, cause, device)) else 0)
+        for each in others
+        if all_recorded or each.step <= max(same)
+    ]
+    return max(0, min(saved, memory_of(segment, device).peak_bytes - max(peaks, default=0)))
 
 
 def devices_of(record: MemoryRecord) -> list[str]:
@@ -84,7 +119,7 @@ def _line(
 ) -> LineMemory:
     function, file, line = frame
     largest = max(rows, key=lambda each: each.bytes)
-    holder, held_in = holder_of(looked_at(record, largest))
+    held = looked_at(record, largest)
     return LineMemory(
         device=device,
         kind=kind,
@@ -96,8 +131,8 @@ def _line(
         bytes=sum(each.bytes for each in rows),
         count=sum(each.count for each in rows),
         since=_since(min(each.first_step for each in rows), segment),
-        holder=holder,
-        held_in=held_in,
+        holder=holder_text(held.holder, held.by_graph) if held else "",
+        held_in=held_in(held),
     )
 
 
@@ -117,12 +152,17 @@ def looked_at(record: MemoryRecord, row: TensorRow, of_growth: bool = False) -> 
     return max(holding, key=lambda each: each.older_bytes, default=None)
 
 
-def holder_of(row: TensorRow | None) -> tuple[str, str]:
-    """Return who holds the tensors of a row, and in which function."""
+def holder_text(holder: str, by_graph: bool) -> str:
+    """Return who holds something as a person reads it."""
+    return f"the graph of {holder}" if by_graph else holder
+
+
+def held_in(row: TensorRow | None) -> str:
+    """Return the function of the variable that holds the tensors of a row; empty without one."""
     if row is None:
-        return "", ""
+        return ""
     function, _, line = row.holder_stack[0] if row.holder_stack else UNKNOWN
-    return row.holder, function if line else "a module"
+    return function if line else "a module"
 
 
 def _since(first: int, segment: MemorySegment) -> str:

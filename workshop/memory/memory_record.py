@@ -9,8 +9,9 @@ from workshop.probe import wire
 from workshop.probe.event_file import why_lost
 from workshop.probe.memory.memory_notes import (
     AttributeObjects,
+    HeldObject,
+    HeldObjects,
     HoldersLook,
-    HostObject,
     MemorySegment,
     MemoryTrial,
     OldGraph,
@@ -35,7 +36,7 @@ class MemoryRecord:
     validation_graphs: list[OldGraph] = field(default_factory=list)
     """Those that go back to earlier batches of a validation."""
     holders_looks: list[HoldersLook] = field(default_factory=list)
-    host_objects: list[HostObject] = field(default_factory=list)
+    held: list[HeldObjects] = field(default_factory=list)
     objects: list[AttributeObjects] = field(default_factory=list)
     touched: list[TouchedAttribute] = field(default_factory=list)
     wide_items: list[WideItems] = field(default_factory=list)
@@ -56,6 +57,11 @@ class MemoryRecord:
     def loader(self) -> LoaderIterated | None:
         """The training's DataLoader, as it was iterated last; None if there is none."""
         return next((each for each in reversed(self.iterated) if each.training), None)
+
+    @property
+    def loader_site(self) -> tuple[WireFrame, ...]:
+        """The user frames on which that DataLoader was made; empty if that is not known."""
+        return self.made.get(self.loader.loader, ()) if self.loader else ()
 
     @property
     def training(self) -> list[MemorySegment]:
@@ -79,10 +85,10 @@ class MemoryRecord:
         return max((each.epoch for each in self.segments), default=0)
 
     @property
-    def last_host_objects(self) -> list[HostObject]:
+    def last_held(self) -> tuple[HeldObject, ...]:
         """The containers and arrays that were there when holders were last looked for."""
-        step = max((each.step for each in self.host_objects), default=0)
-        return [each for each in self.host_objects if each.step == step]
+        last = max(self.held, key=lambda each: each.step, default=None)
+        return last.objects if last else ()
 
     @property
     def last(self) -> MemorySegment | None:
@@ -112,8 +118,8 @@ def _enter(found: MemoryRecord, event: object) -> None:
             (found.validation_graphs if event.validation else found.graphs).append(event)
         case HoldersLook():
             found.holders_looks.append(event)
-        case HostObject():
-            found.host_objects.append(event)
+        case HeldObjects():
+            found.held.append(event)
         case AttributeObjects():
             found.objects.append(event)
         case TouchedAttribute():
@@ -142,5 +148,5 @@ def _numbered(found: MemoryRecord, segment: MemorySegment) -> MemorySegment:
     at_peak, at_end = (
         tuple(replace(each, stack=place(each.stack)) for each in rows) for rows in (segment.at_peak, segment.at_end)
     )
-    freed = tuple((cause, size, place(stack)) for cause, size, stack in segment.freed)
+    freed = tuple(replace(each, stack=place(each.stack)) for each in segment.freed)
     return replace(segment, at_peak=at_peak, at_end=at_end, freed=freed)

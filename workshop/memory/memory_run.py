@@ -6,18 +6,18 @@ import signal
 from dataclasses import dataclass, field, replace
 from time import monotonic
 
-from workshop.diagnosis.measurement import MeasuredSteps, Stage
-from workshop.diagnosis.staged_run import StagedRun
-from workshop.diagnosis.stages import WARM_UP_STEPS, staged_script, too_early
 from workshop.errors import WorkshopError
 from workshop.memory.host_watch import HostWatch
 from workshop.memory.memory_record import MemoryRecord, read_memory
 from workshop.probe.messages import StepReport
-from workshop.runs.other_load import LoadMeter, OtherLoad
-from workshop.runs.script import Say, ScriptError, run_folder
+from workshop.runs.measured_steps import MeasuredSteps, Stage
+from workshop.runs.other_load import OtherLoad
+from workshop.runs.script import Say, ScriptError
+from workshop.runs.shared_stages import too_early
+from workshop.runs.staged_run import WARM_UP_STEPS, StagedRun, led
 
 EARLY = 0.25
-"""After this share of the time, holders are looked for once: the script may end before the rest is over."""
+"""Share of the time after which holders are looked for first: the script may end before the rest is over."""
 
 AS_IT_IS = "as it is"
 
@@ -27,12 +27,11 @@ KILLED = {
 }
 """What is printed by torch, and by torchrun, if the system has killed a process of the script."""
 
-LAST_STEPS = 2
-LAST_S = 30.0
+LAST_STEPS, LAST_S = 2, 30.0
+"""Steps for which holders are looked for, and seconds that they may take, at most."""
 
-ENOUGH_STEPS = 10
-BEFORE_END = 4
-"""Holders are looked for last when so many steps of an epoch are over, or half of it, and so many are still to come:
+ENOUGH_STEPS, BEFORE_END = 10, 4
+"""Steps of an epoch that are over, or half of it, and still to come, at least, when holders are looked for last:
 what is kept until its end, such as a list of outputs, is little at its beginning."""
 
 
@@ -81,12 +80,11 @@ def measure_memory(
         WorkshopError: there is no such script, or no training step was seen.
         ScriptError: it broke before anything was measured, and not for want of memory.
     """
-    with run_folder() as folder, staged_script(script, arguments, is_module, folder) as measured, LoadMeter() as load:
-        measured.memory, measured.say = True, say
-        say(f"waiting for the first steps of {script}; from then on it takes about {seconds:.0f} s")
-        run, host = StagedRun(measured), HostWatch()
-        assert measured.process
-        with host.watching(measured.process.pid):
+    then = f"it takes about {seconds:.0f} s"
+    with led(script, arguments, is_module, say, then, memory=True) as (run, load):
+        host, process = HostWatch(), run.script.process
+        assert process
+        with host.watching(process.pid):
             reports = _in_stages(run, seconds)
         if trials:
             _try(run)  # what the copies take is not the script's own

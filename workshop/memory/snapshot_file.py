@@ -14,13 +14,13 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from workshop.errors import WorkshopError
+from workshop.file_kind import SNAPSHOT, kind_of, wrong_kind
 from workshop.memory.host_watch import HostWatch
 from workshop.memory.memory_record import MemoryRecord
 from workshop.memory.memory_run import MeasuredMemory
 from workshop.probe.memory.memory_notes import MemorySegment, SegmentName, TensorKind, TensorRow, TensorsOfDevice
 from workshop.probe.observations import WireFrame
 from workshop.probe.user_code import is_user_code
-from workshop.profiles.file_kind import SNAPSHOT, kind_of, wrong_kind
 
 SUFFIXES = (".pickle", ".pkl")
 
@@ -29,8 +29,8 @@ WRITES_ONE = "torch.cuda.memory._dump_snapshot writes one"
 ALLOCATES, FREES, FAILS = "alloc", "free_completed", "oom"
 """The events of a record in which memory is taken and given back, and that of an allocation that has failed."""
 
-LONGEST_CURVE = 500
-"""The most points of a curve."""
+MAX_POINTS = 500
+"""Points of a curve, at most."""
 
 NOTE = (
     "This is a snapshot of torch: it says where memory was allocated, but not what for, nor who holds it. So no causes "
@@ -41,8 +41,8 @@ NOTE = (
 BACKWARD = "autograd::Engine"
 """What the names of C++ frames have in them where a backward pass allocates, in a thread that has no Python frames."""
 
-LARGEST = 2**63
-"""No size and no address is larger."""
+MAX_NUMBER = 2**63
+"""A size or an address, at most."""
 
 
 def is_snapshot(name: str) -> bool:
@@ -119,7 +119,7 @@ def _size(value: Any) -> int:
     Raises:
         ValueError: it can be neither.
     """
-    if not isinstance(value, int) or not 0 <= value < LARGEST:
+    if not isinstance(value, int) or not 0 <= value < MAX_NUMBER:
         raise ValueError(f"{value!r:.40} is no size")
     return value
 
@@ -254,7 +254,7 @@ def _origin(frames: Sequence[dict[str, Any]]) -> tuple[tuple[WireFrame, ...], Te
 
 def _curve(times_s: list[float], sizes: list[int], peak: int) -> tuple[tuple[float, int], ...]:
     """Return some points of the sizes over time: in each of many stretches the largest; the peak is one of them."""
-    length = -(-len(sizes) // LONGEST_CURVE)
+    length = -(-len(sizes) // MAX_POINTS)
     starts = range(0, len(sizes), length)
     highest = {max(range(each, min(each + length, len(sizes))), key=sizes.__getitem__) for each in starts}
     return tuple((times_s[each], sizes[each]) for each in sorted({*highest, peak}))

@@ -4,18 +4,17 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from functools import partial
 from html import escape
-from pathlib import Path
 from typing import Any
 
-from workshop.pages.template import bar, bar_parts, crashed, excerpt, fill, section, table
+from workshop.pages.template import bar, bar_parts, crashed, excerpt, fill, findings, section, table
 from workshop.probe.phases import Phase
 from workshop.runs.other_load import about
 
 MAX_STEPS = 2000
-"""With more steps, each point shows the longest of several in a row."""
+"""Points, at most; of more steps, each point shows the longest of several in a row."""
 
 MIN_SHARE = 0.01
-"""Lines with a smaller share of a step are shown only beside others."""
+"""Share of a step, at least, of a line that is shown for itself."""
 
 EXPLANATION = """\
 Milliseconds a step, by the colour of the phase: in the training's own process, and in its workers while the training
@@ -37,13 +36,13 @@ def page(name: str, found: Values, sources: Mapping[str, list[str]]) -> str:
     steps = found["steps"]
     each_ms = steps["wall_s"] / steps["count"] * 1e3
     rough = about(bool(found["machine"] and found["machine"]["busy"]))
-    findings = "".join(_finding(each, sources, rough) for each in found["findings"])
+    shown = findings(found["findings"], lambda each: f"{rough}{each['speedup']}", partial(_says, rough), sources)
     summary = f"{steps['count']} steps in {steps['wall_s']:.1f} s, {steps['samples_per_s']:.1f} samples/s"
     ranks = _ranks(found["ranks"]) if found["ranks"] else ""
     body = [
         f'<p class="quiet">{escape(summary)}</p>',
         crashed(found["crash"]),
-        section("Bottlenecks", f'<ol id="findings">{findings or "<li>Nothing that was looked for.</li>"}</ol>'),
+        section("Bottlenecks", shown),
         section("Where a step's time goes", "".join([ranks, *_phases(found["synchronized"] or steps)])),
         section("What was tried", table(TRIED, tried)) if (tried := [*_tried(found)]) else "",
         section("Every measured step", _steps(steps["durations_s"])),
@@ -53,21 +52,10 @@ def page(name: str, found: Values, sources: Mapping[str, list[str]]) -> str:
     return fill(f"{name}: {each_ms:.1f} ms a step", f'<div class="measured">{"".join(body)}</div>', "workshop measure")
 
 
-def _finding(finding: Values, sources: Mapping[str, list[str]], rough: str) -> str:
-    """What, where, the line itself, and what to do."""
-    where = code = ""
-    if finding["file"]:
-        process = "" if finding["process"] == "training" else f" ({finding['process']})"
-        where = f"{Path(finding['file']).name}:{finding['line']}, in {finding['function']}{process}"
-        lines = sources.get(finding["file"], [])
-        code = f"<pre>{escape(lines[finding['line'] - 1].strip())}</pre>" if len(lines) >= finding["line"] else ""
-    cost = f"{finding['ms_a_step']:.1f} ms a step, {finding['share']:.0%} of it."
-    durations = f"A step of {finding['step_ms']:.1f} ms would take {rough}{finding['fixed']}"
-    cost = f"{cost} {durations} ({finding['basis']}). {finding['words']}"
-    return (
-        f'<li><span class="gain">{rough}{finding["speedup"]}</span><b>{escape(finding["cause"])}</b>'
-        f"{escape(where)}{code}<div>{escape(cost)}</div></li>"
-    )
+def _says(rough: str, finding: Values) -> str:
+    """What it costs, what is gained, and what to do."""
+    durations = f"A step of {finding['step_ms']:.1f} ms would take {rough}{finding['fixed']} ({finding['basis']})."
+    return f"{finding['ms_a_step']:.1f} ms a step, {finding['share']:.0%} of it. {durations} {finding['words']}"
 
 
 TRIED = ("", "of", "speedup of a step", "")

@@ -7,10 +7,8 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
-from workshop.pages.template import bar, bar_parts, crashed, excerpt, fill, keys, section, table
+from workshop.pages.template import MIB, bar, bar_parts, crashed, excerpt, fill, findings, keys, section, table
 from workshop.probe.memory.memory_notes import SegmentName
-
-MIB = 1 << 20
 
 COLOURS = {
     "parameters": "#3f88c5",
@@ -27,7 +25,7 @@ COLOURS = {
 """The colours of the kinds of tensors."""
 
 MIN_SHARE = 0.005
-"""Lines with a smaller share of a peak are shown only beside others."""
+"""Share of a peak, at least, of a line that is shown for itself."""
 
 WIDTH, HEIGHT, BELOW = 900, 220, 30
 
@@ -47,11 +45,11 @@ def page(name: str, found: Values, sources: Mapping[str, list[str]]) -> str:
         found: what was measured as plain values, as `workshop memory --json` prints them.
         sources: the lines of each file that is named, by its path.
     """
-    findings = "".join(_finding(each, sources) for each in found["findings"]) or "<li>Nothing that was looked for.</li>"
+    could_be_freed = findings(found["findings"], lambda each: f"{each['gain_bytes'] / MIB:.1f} MiB", _says, sources)
     shown = "".join(_sources(found, sources))
     body = [
         f"<p><b>{escape(found['failure'])}</b></p>" if found["failure"] else crashed(found["crash"]),
-        section("What could be freed", f'<ol id="findings">{findings}</ol>') if found["followed"] else "",
+        section("What could be freed", could_be_freed) if found["followed"] else "",
         *(_peak(each) for each in found["peaks"]),
         section("What grows", table(GROWING, map(_growing, found["growing"]))) if found["growing"] else "",
         _host(found) if found["host"] else "",
@@ -62,20 +60,11 @@ def page(name: str, found: Values, sources: Mapping[str, list[str]]) -> str:
     return fill(f"{name}: {peaks or 'no tensors'}", f'<div class="measured">{"".join(body)}</div>', "workshop memory")
 
 
-def _finding(finding: Values, sources: Mapping[str, list[str]]) -> str:
-    """What, where, the line itself, and what to do."""
-    where = code = ""
-    if finding["file"] and finding["line"]:
-        where = f"{Path(finding['file']).name}:{finding['line']}, in {finding['function']}"
-        lines = sources.get(finding["file"], [])
-        code = f"<pre>{escape(lines[finding['line'] - 1].strip())}</pre>" if len(lines) >= finding["line"] else ""
+def _says(finding: Values) -> str:
+    """What it takes, who holds it, and what to do."""
     rate = f", {finding['bytes_a_step'] / 1024:.1f} KiB a step" if finding["bytes_a_step"] else ""
     holder = f" Held by {finding['holder']}." if finding["holder"] else ""
-    says = f"{finding['share']:.0%} of the peak{rate} ({finding['basis']}).{holder} {finding['words']}"
-    return (
-        f'<li><span class="gain">{finding["gain_bytes"] / MIB:.1f} MiB</span><b>{escape(finding["cause"])}</b> '
-        f"{escape(where)}{code}<div>{escape(says)}</div></li>"
-    )
+    return f"{finding['share']:.0%} of the peak{rate} ({finding['basis']}).{holder} {finding['words']}"
 
 
 def _peak(peak: Values) -> str:

@@ -5,14 +5,18 @@ import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from html import escape, unescape
 from importlib.resources import files
+from pathlib import Path
 from string import Template
 from typing import Any
 
 Part = tuple[str, float, str]
 """A part of a bar: its colour, its share of the whole width, and what it says."""
 
+MIB = 1 << 20
+"""Bytes of a mebibyte, in which pages give memory."""
+
 AROUND = 3
-"""The number of lines of source that are shown before and after one that a page is about."""
+"""Lines of source that are shown before and after one that a page is about."""
 
 
 def read(name: str) -> str:
@@ -61,6 +65,37 @@ def maker_of(page: str) -> tuple[str, str] | None:
 def section(heading: str, content: str) -> str:
     """Return a part of a page."""
     return f"<section><h2>{escape(heading)}</h2>{content}</section>"
+
+
+def findings(
+    found: Iterable[Mapping[str, Any]],
+    gain: Callable[[Any], str],
+    says: Callable[[Any], str],
+    sources: Mapping[str, list[str]],
+) -> str:
+    """Return a list of findings: what, where, the line itself, and what to do.
+
+    Args:
+        found: each as plain values.
+        gain: what fixing one brings, in a few words.
+        says: what is known of one, in sentences.
+        sources: the lines of each file that is named, by its path.
+    """
+    items = "".join(_finding(each, gain(each), says(each), sources) for each in found)
+    return f'<ol id="findings">{items or "<li>Nothing that was looked for.</li>"}</ol>'
+
+
+def _finding(found: Mapping[str, Any], gain: str, says: str, sources: Mapping[str, list[str]]) -> str:
+    where = code = ""
+    if found["file"] and found["line"]:
+        process = "" if found["process"] == "training" else f" ({found['process']})"
+        where = f"{Path(found['file']).name}:{found['line']}, in {found['function']}{process}"
+        lines = sources.get(found["file"], [])
+        code = f"<pre>{escape(lines[found['line'] - 1].strip())}</pre>" if len(lines) >= found["line"] else ""
+    return (
+        f'<li><span class="gain">{escape(gain)}</span><b>{escape(found["cause"])}</b> '
+        f"{escape(where)}{code}<div>{escape(says)}</div></li>"
+    )
 
 
 def crashed(crash: Mapping[str, Any] | None) -> str:

@@ -1,11 +1,46 @@
-"""The graph that a backward pass goes through."""
+"""The graph that a backward pass goes through, and what of it is needed for some gradients."""
 
+from collections import defaultdict
+from collections.abc import Iterable
+from functools import cached_property
 from typing import Any
 
 import torch
 
 MAX_OPERATIONS = 20_000
-"""A graph with more operations is cut at this number."""
+"""The number of operations at which a graph is cut."""
+
+
+class BackwardGraph:
+    """The operations that a backward pass runs from some tensors."""
+
+    def __init__(self, roots: list[torch.Tensor]) -> None:
+        self.roots = roots
+        self.nodes = nodes_below(each.grad_fn for each in roots)
+
+    @cached_property
+    def leaves(self) -> dict[Any, torch.Tensor]:
+        """The operations that fill gradients, each with the tensor whose gradient it is."""
+        return {each: each.variable for each in self.nodes if hasattr(each, "variable")}
+
+    @cached_property
+    def parents(self) -> dict[Any, list[Any]]:
+        """Of each operation, those that a pass comes from."""
+        parents: defaultdict[Any, list[Any]] = defaultdict(list)
+        for node in self.nodes:
+            for following in following_of(node):
+                parents[following].append(node)
+        return parents
+
+    def above(self, nodes: Iterable[Any]) -> set[Any]:
+        """Return these operations, and all through which a pass comes to them: what is needed for their sake."""
+        ahead = [*nodes]
+        found = set(ahead)
+        while ahead:
+            new = set(self.parents[ahead.pop()]) - found
+            found |= new
+            ahead += new
+        return found
 
 
 def roots_of(tensors: Any) -> list[torch.Tensor]:
@@ -14,12 +49,7 @@ def roots_of(tensors: Any) -> list[torch.Tensor]:
     return [each for each in given if isinstance(each, torch.Tensor) and each.grad_fn is not None]
 
 
-def nodes_of(tensors: list[torch.Tensor]) -> list[Any]:
-    """Return all operations that a backward pass from these tensors runs."""
-    return nodes_below([tensor.grad_fn for tensor in tensors])
-
-
-def nodes_below(ahead: list[Any]) -> list[Any]:
+def nodes_below(ahead: Iterable[Any]) -> list[Any]:
     """Return these operations of a graph, and all that a backward pass runs after them."""
     found: dict[Any, None] = {}
     ahead = [*ahead]
@@ -29,3 +59,8 @@ def nodes_below(ahead: list[Any]) -> list[Any]:
             found[node] = None
             ahead += [following for following, _ in node.next_functions if following is not None]
     return list(found)
+
+
+def following_of(node: Any) -> set[Any]:
+    """Return the operations that a backward pass runs right after one."""
+    return {each for each, _ in node.next_functions if each is not None}

@@ -16,7 +16,7 @@ from typing import Any
 
 import torch
 
-from workshop.probe.backward_graph import nodes_of, roots_of
+from workshop.probe.backward_graph import BackwardGraph, roots_of
 from workshop.probe.event_file import EventFile
 from workshop.probe.observations import BackwardPass, WireFrame
 from workshop.probe.stack_sampler import line_of
@@ -71,7 +71,7 @@ class BackwardLines:
         if self._depth > 1:
             return
         self._look_no_more()
-        nodes = nodes_of(roots_of(tensors))
+        nodes = BackwardGraph(roots_of(tensors)).nodes
         self._stacks = [_stack(node) for node in nodes]
         self._seconds: Counter[int] = Counter()
         self._present, self._since = -1, monotonic()

@@ -5,8 +5,7 @@ from time import monotonic  # the script may replace that of the module
 
 from torch.utils.data import DataLoader
 
-MAX_STEPS = 50
-"""The number of steps in an epoch, unless the judge or the DataLoader asks for fewer."""
+from workshop.probe.settings import MAX_EPOCH_STEPS
 
 MAX_EPOCH_S = 20.0
 MIN_STEPS = 3
@@ -57,10 +56,10 @@ class EpochLength:
         Once half of a short DataLoader has gone by, the other half is waited for: the last batch may be a special one.
         """
         is_long = monotonic() - self._began_s > (self._max_s or MAX_EPOCH_S)
-        if self._batches and self._batches <= MAX_STEPS:
+        if self._batches and self._batches <= MAX_EPOCH_STEPS:
             cut = is_long and self._max_s and MIN_STEPS <= steps < self._batches / 2
             return bool(cut) or steps == self._batches
-        return steps >= (MIN_STEPS if is_long else MAX_STEPS)
+        return steps >= (MIN_STEPS if is_long else MAX_EPOCH_STEPS)
 
     def whole_steps(self, steps: int) -> int | None:
         """Return how many steps the DataLoader's epoch would have had, if the run's first epoch ends before it does."""

@@ -16,7 +16,6 @@ from torch.utils.data import DataLoader
 
 from workshop.probe.activity import ActivityListener
 from workshop.probe.connection import Connection
-from workshop.probe.epoch_length import MAX_STEPS
 from workshop.probe.event_file import EventFile
 from workshop.probe.events import BatchCopied, LoaderStarted
 from workshop.probe.followed_training import FollowedTraining
@@ -31,7 +30,7 @@ from workshop.probe.noted_step import StepWriter
 from workshop.probe.optimizers import is_only_asked
 from workshop.probe.process_end import at_process_end
 from workshop.probe.recorded_step import StepRecorder, tensors_in_call
-from workshop.probe.settings import ProbeConfig
+from workshop.probe.settings import MAX_EPOCH_STEPS, ProbeConfig
 from workshop.probe.signature import encode, signature
 
 
@@ -192,7 +191,7 @@ class EvidenceRecorder(Listener):
         else:
             self.early = optimizer
             self.unseen_steps += 1
-            if self.unseen_steps > MAX_STEPS:
+            if self.unseen_steps > MAX_EPOCH_STEPS:
                 self.talk.wait(finished=False)
 
     def after_optimizer(self, optimizer: Optimizer) -> None:

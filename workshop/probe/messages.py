@@ -9,6 +9,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
+from workshop.probe.loader_settings import LoaderSettings
+
 
 @dataclass(frozen=True)
 class ProbeFault:
@@ -86,43 +88,19 @@ class DrawnItems:
 
 
 @dataclass(frozen=True)
-class LoaderSettings:
-    """How a DataLoader loads, but not what."""
-
-    workers: int = 0
-    prefetch_factor: int = 2
-    """The number of batches that each worker loads ahead; it means nothing without workers."""
-    persistent: bool = False
-    """Whether the workers are kept from epoch to epoch."""
-    pin_memory: bool = False
-    start_method: str = ""
-    """How workers are started: "fork", "spawn" or "forkserver"; empty for the process's own method."""
-    worker_threads: int = 0
-    """The number of threads of an operation in a worker; 0 for as many as the script has there."""
-    threads: int = 0
-    """The same in the training process."""
-    whole_batches: bool = False
-    """Whether each batch is taken out of tensors in memory at once, not put together from single samples."""
-
-    @property
-    def ahead(self) -> int:
-        """The number of batches that are loaded ahead."""
-        return self.workers * self.prefetch_factor
-
-
-@dataclass(frozen=True)
 class SetStage:
     """Let the following steps belong to another stage of a measurement."""
 
     stage: str
     """"warm-up": the steps do not count; "as it is"; "synchronized": with a wait for the GPU after each phase;
-    "closer": each backward pass is cut into lines; "gradients": it is watched who reads them; "trial" and the name of
-    one of `workshop.probe.trials`: that is tried in the first step; "keep": batches are kept; "replay": batches come
-    from memory; any other name, with `loading`."""
+    "closer": each backward pass is cut into lines; "keep": batches are kept; "replay": batches come from memory; any
+    other name, with `causes` or with `loading`."""
     loading: LoaderSettings | None = None
     """The settings that the batches of the training are loaded with; None for the script's own."""
     loader: int = -1
     """The number of the DataLoader that others take the place of, with all that are made in its line; -1 for all."""
+    causes: tuple[str, ...] = ()
+    """The names of the causes of `workshop.probe.trials` that are tried or watched."""
 
 
 @dataclass(frozen=True)

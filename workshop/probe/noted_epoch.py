@@ -8,14 +8,14 @@ from torch import nn
 from torch.optim.optimizer import Optimizer
 
 from workshop.probe.batch_use import BatchUse
-from workshop.probe.epoch_length import MAX_STEPS, EpochLength
+from workshop.probe.epoch_length import EpochLength
 from workshop.probe.events import ParameterGroup
 from workshop.probe.followed_training import FollowedTraining
 from workshop.probe.noted_inputs import item_of
 from workshop.probe.noted_step import NotedPass, NotedStep, StepWriter
 from workshop.probe.optimizers_of_other_models import plain_settings
 from workshop.probe.recorded_step import StepRecorder
-from workshop.probe.settings import JudgedRun
+from workshop.probe.settings import MAX_EPOCH_STEPS, JudgedRun
 from workshop.probe.sharding import inner_optimizer, whole
 
 MAX_OTHER_INPUTS = 4
@@ -162,7 +162,7 @@ class NotedEpoch:
 
     def never_steps(self) -> bool:
         """Return whether the script seems to train without ever stepping an optimizer."""
-        return len(self.step.forwards) > 2 * max(self.length.steps or 0, MAX_STEPS)
+        return len(self.step.forwards) > 2 * max(self.length.steps or 0, MAX_EPOCH_STEPS)
 
     def begin(self, steps: int | None, sample_step: int | None) -> None:
         """Begin another epoch, of so many steps, or None for as many as the first one has; one of them is recorded."""

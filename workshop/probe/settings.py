@@ -18,6 +18,9 @@ FIRST_STEP_VARIABLE = "WORKSHOP_FIRST_STEP"
 REDIRECT_VARIABLE = "WORKSHOP_REDIRECT"
 """The environment variable of `RedirectedImports`."""
 
+MAX_EPOCH_STEPS = 50
+"""Steps, at most, of an epoch of a judged script, unless the judge asks for another number."""
+
 MAX_KEPT = 8
 """The number of batches that are kept of one DataLoader, for a stage with batches from memory."""
 
@@ -26,25 +29,6 @@ SMALL_OPERATORS = 500
 
 WRITTEN_EVERY_S = 0.5
 """The time between two moments when a process writes the stacks that it has sampled."""
-
-TRIALS_OF_OPTIMIZER = ("fused-optimizer", "foreach-optimizer")
-TRIALS_OF_MODEL = (
-    "other-threads",
-    "set-to-none",
-    "channels-last",
-    "bfloat16",
-    "matmul-precision",
-    "cudnn-benchmark",
-)
-TRIALS_ON_CUDA = ("matmul-precision", "cudnn-benchmark")
-"""The settings that are tried on copies of an optimizer and of a model; those that need a GPU."""
-
-TRIAL_OF_VALIDATION = "inference-mode"
-TRIAL_OF_COPY = "pageable-copy"
-"""What is tried in a validation, and at a copy to a GPU."""
-
-ONCE_A_STEP = ("set-to-none",)
-"""The trials of a model whose pass has something that a step does once, however often it calls the model."""
 
 
 @dataclass(frozen=True)

@@ -19,26 +19,25 @@ from torch.utils.data import DataLoader, IterableDataset, IterDataPipe
 
 from workshop.probe.activity import ActivityListener
 from workshop.probe.backward_lines import BackwardLines
-from workshop.probe.changed_loaders import settings_of
 from workshop.probe.connection import Connection, connect
 from workshop.probe.event_file import EventFile
 from workshop.probe.hooks import TrainingHooks
 from workshop.probe.internals import is_compiled, tree_leaves
 from workshop.probe.listener import Listener
+from workshop.probe.loader_settings import LoaderSettings
 from workshop.probe.log import log
-from workshop.probe.memory.dataset_attributes import attributes_of
+from workshop.probe.memory.variables import attributes_of
 from workshop.probe.messages import BatchCounts, Circumstances, ProbeFault, SetStage, StepReport, StepUnit
 from workshop.probe.model_hooks import is_trained
 from workshop.probe.noted_settings import loader_number, note_settings
 from workshop.probe.observations import LoaderIterated, Role
 from workshop.probe.phases import Phase
 from workshop.probe.process_end import at_process_end
-from workshop.probe.settings import ONCE_A_STEP, TRIAL_OF_COPY, TRIAL_OF_VALIDATION, ProbeConfig
-from workshop.probe.stack_sampler import StackSampler, called_by_user
-from workshop.probe.trials import OPTIMIZER_TRIALS, TRIALS, attempt, attempt_of_optimizer, attempt_pinned
-from workshop.probe.watchers import WATCHERS
-from workshop.probe.watchers.kept_graphs import GraphLives
-from workshop.probe.watchers.watcher import Watcher
+from workshop.probe.settings import ProbeConfig
+from workshop.probe.stack_sampler import StackSampler
+from workshop.probe.trials import watchers_for
+from workshop.probe.trials.kept_graphs import GraphLives
+from workshop.probe.trials.watcher import Watcher
 from workshop.probe.whole_batches import singles_of
 
 REPORT_EVERY_S = 0.05
@@ -69,7 +68,6 @@ class StepMeter(Listener):
         self.stage = "warm-up"
         self.unit = StepUnit.OPTIMIZER
         self._pid = os.getpid()
-        self.trials: list[str] = []
         self.own_threads = 0  # while others are tried
         self.anomaly_mode = False
         self.model: nn.Module | None = None
@@ -119,7 +117,7 @@ class StepMeter(Listener):
         self.events.write(
             LoaderIterated,
             loader=loader_number(loader),
-            settings=settings_of(loader),
+            settings=LoaderSettings.of(loader),
             training=of_training,
             collate=(collate.co_name, collate.co_filename) if collate else ("", ""),
             batches=self.hooks.loading.epochs.length(loader),
@@ -154,9 +152,8 @@ class StepMeter(Listener):
             size = tensor.numel() * tensor.element_size()
             self.batches.pageable_bytes += size
             self.largest_copy = max(self.largest_copy, size)
-            if TRIAL_OF_COPY in self.trials and size == self.largest_copy:
-                self.trials.remove(TRIAL_OF_COPY)
-                attempt_pinned(tensor, result.device, self.has_workers, self.events)
+            for each in self.watchers if size == self.largest_copy else ():
+                each.on_pageable_copy(tensor, result.device, self.has_workers)
 
     def before_forward(self, module: nn.Module, inputs: tuple[Any, ...], options: dict[str, Any]) -> None:
         """Count the calls, and the samples that enter the first model: those of a loop without a DataLoader."""
@@ -171,9 +168,8 @@ class StepMeter(Listener):
             self.trained += measure_batch((inputs, options))[0]
             times = self.calls / self._steps_taken
             self.calls += 1
-            for name in [each for each in self.trials if each in TRIALS and each != TRIAL_OF_VALIDATION]:
-                self.trials.remove(name)
-                attempt(name, module, inputs, options, self.events, 1.0 if name in ONCE_A_STEP else times)
+            for each in self.watchers:
+                each.before_model(module, inputs, options, times)
             if self.stage == "closer" and not self.compiled() and not self.anomaly_mode:
                 self.backward_lines.begin()
 
@@ -182,12 +178,11 @@ class StepMeter(Listener):
         return max(self.first_step + len(self.durations_us), 1)
 
     def _validate(self, module: nn.Module, inputs: tuple[Any, ...], options: dict[str, Any]) -> None:
-        """Count the calls of models in validations, and try one if it is the script that decides how it is called."""
+        """Count the calls of models in validations, and have one tried."""
         times = self.validated / self._steps_taken
         self.validated += 1
-        if TRIAL_OF_VALIDATION in self.trials and not torch.is_inference_mode_enabled() and called_by_user():
-            self.trials.remove(TRIAL_OF_VALIDATION)
-            attempt(TRIAL_OF_VALIDATION, module, inputs, options, self.events, times)
+        for each in self.watchers:
+            each.before_validation(module, inputs, options, times)
 
     def after_forward(self, module: nn.Module, output: Any) -> None:
         """Have it watched."""
@@ -215,12 +210,9 @@ class StepMeter(Listener):
             each.after_backward()
 
     def before_optimizer(self, optimizer: Optimizer) -> None:
-        """Try what is to be tried on an optimizer."""
+        """Have it tried."""
         for each in self.watchers:
             each.before_optimizer(optimizer)
-        for name in [each for each in self.trials if each in OPTIMIZER_TRIALS]:
-            self.trials.remove(name)
-            attempt_of_optimizer(name, optimizer, self.events)
 
     def on_step_end(self, steps: int) -> None:
         """Count the step, and report if it is time for it."""
@@ -299,16 +291,13 @@ class StepMeter(Listener):
             self.graphs.end()
         elif not self.config.memory and not self.compiled():
             self.graphs = GraphLives(self.events)
-        if stage == "gradients" and not self.compiled():
-            self.watchers = [watcher(self.events) for watcher in WATCHERS]
+        if message.causes and not self.compiled():
+            self.watchers = watchers_for(message.causes, self.events)
         self.hooks.clock.synchronize = stage == "synchronized"
         store = self.hooks.loading.batches
         store.keeping, store.replaying = stage == "keep", stage == "replay"
         self.hooks.loading.loaders.load_with(message.loading, message.loader)
         self._use_threads(message.loading.threads if message.loading else 0)
-        trial = stage.partition("trial ")[2]
-        looks_closer = stage == "closer" and not self.compiled()
-        self.trials = ["once-for-all", "small-modules", "tiny-operators"] if looks_closer else [trial] * bool(trial)
 
     def _use_threads(self, threads: int) -> None:
         """Compute with so many threads from now on, or with the script's own number for 0."""

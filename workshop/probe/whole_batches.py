@@ -7,7 +7,7 @@ import torch
 from torch.utils.data import DataLoader, Dataset, IterableDataset, Subset, TensorDataset
 
 from workshop.probe.internals import tree_leaves
-from workshop.probe.memory.dataset_attributes import attributes_of
+from workshop.probe.memory.variables import attributes_of
 
 
 def singles_of(loader: DataLoader[Any]) -> int:
@@ -58,7 +58,7 @@ class _WholeBatches:
         batch = self._dataset[indices]
         if not self._is_checked:
             self._is_checked = True
-            if not _are_same(batch, self._collate([self._dataset[each] for each in indices])):
+            if not _are_same(batch, self._collate([self._dataset[index] for index in indices])):
                 raise ValueError("a batch that is taken at once is another one")
         return list(batch)
 

@@ -18,8 +18,8 @@ from typing import Any
 from line_profiler import LineStats
 
 from workshop.errors import WorkshopError
+from workshop.file_kind import LINE_PROFILE, kind_of, wrong_kind
 from workshop.line_counts.counts import Timings
-from workshop.profiles.file_kind import LINE_PROFILE, kind_of, wrong_kind
 from workshop.runs.other_load import OtherLoad
 
 MAKE_ONE = "make one with workshop record lines"
@@ -97,7 +97,9 @@ class LineProfile:
 
     def find(self, script: Path, name: str) -> Function | None:
         """Return the function of a script with this name, qualified or not; None if the profile does not contain it."""
-        found = (each for each in self.functions if each.is_called(name) and same_file(each.file, script))
+        found = (
+            function for function in self.functions if function.is_called(name) and same_file(function.file, script)
+        )
         return next(found, None)
 
     def counted(self, name: str) -> bool:

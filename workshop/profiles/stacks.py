@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import NamedTuple, TextIO
 
 from workshop.errors import WorkshopError
-from workshop.profiles.file_kind import wrong_kind
+from workshop.file_kind import wrong_kind
 from workshop.runs.load_beside import busy_note
 
 RECORD_AGAIN = "record one with workshop record py-spy -- python SCRIPT"

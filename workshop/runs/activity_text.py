@@ -7,7 +7,7 @@ from workshop.probe.activity import SUFFIX
 from workshop.probe.observations import ProcessActivity
 
 MAX_NAMED = 3
-"""The number of processes that are named; of more, the others are counted."""
+"""Processes, at most, that are named; of more, the others are counted."""
 
 
 def describe_activities(folder: Path) -> str:

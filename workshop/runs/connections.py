@@ -15,7 +15,7 @@ from workshop.probe.connection import ClosedError, Connection
 from workshop.probe.log import log
 
 MAX_PATH_BYTES = 100
-"""The path of a socket may have 104 bytes on a Mac, 108 on Linux, with the zero at its end."""
+"""Bytes, at most, of the path of a socket: 104 on a Mac and 108 on Linux, with the zero at its end."""
 
 
 class Connections:

@@ -15,21 +15,19 @@ from workshop.runs.again_and_again import again_and_again
 from workshop.runs.machine import core_quota, group_seconds, usable_cores
 
 BUSY_SHARE = 0.1
-"""A machine is busy if other programs use at least this share of the cores that this process may use."""
+"""Share of the usable cores, at least, that other programs use on a busy machine."""
 
 MAX_SLOWDOWN = 4.0
-"""Whatever the others use, the system gives each thread a share of the cores."""
+"""Factor, at most, by which other programs slow a thread down: the system gives each thread a share of the cores."""
 
-MIN_PERCENT = 10.0
-"""Programs that use less than this much of a core, in percent, are not named."""
-
-MAX_PROGRAMS = 3
+MIN_PERCENT, MAX_PROGRAMS = 10.0, 3
+"""Percent of a core, at least, of a program that is named, and the most that are."""
 
 LOOK_EVERY_S = 1.0
-"""The time between two looks at the processes that are measured: a process that ends between two is seen by then."""
+"""Seconds between two looks at the processes that are measured: one that ends between two is seen by then."""
 
 MIN_SECONDS = 1.0
-"""Of a shorter time, nothing is said: the system counts the time of a core in hundredths of a second."""
+"""Seconds, at least, of which anything is said: the system counts the time of a core in hundredths of a second."""
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ MAX_PROCESSES = most_processes()
 """A process group with more processes than this has run away."""
 
 GRACE_S = 10.0
-"""A process that is told to end gets this much time to clean up before it is killed."""
+"""Seconds, at most, for a process that is told to end to clean up; then it is killed."""
 
 LOOK_EVERY_S = 0.2
 

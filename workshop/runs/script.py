@@ -31,16 +31,16 @@ Say = Callable[[str], None]
 """A function that shows a person the progress, a line at a time."""
 
 LOOK_EVERY_S = 1.0
-"""The time between two looks at a script's processes, which take time from the script."""
+"""Seconds between two looks at a script's processes, which take time from the script."""
 
 MAX_TMPDIR = 50
-"""A longer folder leaves no room for the names of sockets in it: their paths may have 103 characters on macOS."""
+"""Bytes, at most, of the path of a folder: the paths of sockets in it may have 103 on macOS."""
 
 SILENCE_S = 30.0
-"""After this time without a message, it is said what was seen in its place."""
+"""Seconds without a message, at most, until it is said what was seen."""
 
 EXIT_PATIENCE_S = 60.0
-"""A script that has closed its connection gets this time to end."""
+"""Seconds, at most, until a script that has closed its connection ends."""
 
 # Reading ends when the other end of the pipe is closed, which only the process that has started the guard holds.
 _GUARD = """
@@ -141,9 +141,6 @@ class Script:
         say: told what was seen where nothing else was for half a minute.
     """
 
-    unit = "a step"
-    """What a script is expected to report again and again."""
-
     memory = False
     """Whether its memory is what is measured."""
 
@@ -172,6 +169,11 @@ class Script:
 
     def __exit__(self, *_: object) -> None:
         self.stop()
+
+    @property
+    def unit(self) -> str:
+        """What the script is expected to report again and again."""
+        return "a step"
 
     @property
     def name(self) -> str:

@@ -10,10 +10,10 @@ from typing import IO
 from workshop import probe
 
 MAX_BYTES = 20_000
-"""The number of bytes at the end of the output that are kept."""
+"""Bytes, at most, of the end of the output that are kept."""
 
 MAX_LINES = 12
-"""The number of lines that are shown where there is no traceback."""
+"""Lines, at most, that are shown where there is no traceback."""
 
 CONSEQUENCE = " by peer"
 """Torch says "Connection closed by peer", or "reset by peer", in a rank whose neighbour has ended."""

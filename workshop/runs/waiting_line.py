@@ -21,7 +21,7 @@ FOLDER_VARIABLE = "WORKSHOP_QUEUE"
 CORES_VARIABLE = "WORKSHOP_QUEUE_CORES"
 
 LOOK_EVERY_S = 0.5
-"""The time between two looks of the first in line; the others look less often, as they must not disturb."""
+"""Seconds between two looks of the first in line; the others look less often, as they must not disturb."""
 
 _NUMBERS = "numbers"
 """The file that is locked while a number is drawn."""

@@ -1,31 +1,39 @@
-"""Causes in the computing itself: many small operators, and settings that slow every operator down."""
+"""Many small operators: loops over small tensors, and small modules of the same shapes, one after the other."""
 
-from workshop.diagnosis.findings import Finding, finding, gain_of
+from workshop.diagnosis.findings import MEASURED_MARGIN, Finding, finding, gain_of
 from workshop.diagnosis.measurement import Measurement
 from workshop.diagnosis.samples import Observations
-from workshop.diagnosis.tried import TriedChange, is_faster, tried_changes
+from workshop.diagnosis.tried import TriedChange, tried_changes
 from workshop.diagnosis.user_lines import Path, hottest, trunk_of
+from workshop.probe.cause import Cause
 from workshop.probe.observations import BackwardPass
-from workshop.probe.phases import COMPUTING, Phase
+from workshop.probe.phases import Phase
 from workshop.probe.settings import SMALL_OPERATORS
 
-MANY_OPERATIONS = 300
-"""Loops with fewer repeated operations than this take no time worth saving."""
+TINY_OPERATORS = Cause(
+    "tiny-operators",
+    "{repeated:.0f} of {operations:.0f} operators of a step repeat others in a loop, and most of their time goes into "
+    "the calls, not the numbers: compute with larger tensors in place of the loop.",
+)
+SMALL_MODULES = Cause(
+    "tiny-operators",
+    "Modules of the same shapes are called one after the other, each with small operators: call all of them at once, "
+    "with torch.func.stack_module_state and vmap, or with one batched product a layer. Tried: {before_ms:.2f} ms "
+    "became {after_ms:.2f}. {results}",
+)
 
-TINY = 2.5
-"""Operators that take more than this many times as long as the trial's are not small."""
+MIN_REPEATED = 300
+"""Operations of a step, at least, that repeat others in a loop, to take time worth saving."""
 
-MOSTLY_CALLS = 0.72
-"""The share of small operators' time that goes into calls, whatever their size; measured in scripts with such loops."""
+MAX_SMALL = 2.5
+"""The factor, at most, by which operators take longer than the trial's if they are small."""
+
+SHARE_OF_CALLS = 0.72
+"""Share of small operators' time that goes into calls, whatever their size; measured in scripts with such loops."""
 
 
 def computing_findings(measurement: Measurement) -> list[Finding]:
-    """Return what slows the computing down."""
-    return [*_tiny_operators(measurement), *_settings(measurement)]
-
-
-def _tiny_operators(measurement: Measurement) -> list[Finding]:
-    """Loops over small tensors: by a trial of the modules in them, or else by the number of repeated operators."""
+    """Return loops over small tensors: by a trial of the modules in them, or by the number of repeated operators."""
     if at_once := [each for each in tried_changes(measurement) if each.name == "small-modules" and each.has_effect]:
         return [_small_modules(at_once[0], _loop(measurement))]
     observations, step_ms = measurement.observations, measurement.undisturbed_ms
@@ -33,21 +41,20 @@ def _tiny_operators(measurement: Measurement) -> list[Finding]:
     count = len({each.step for each in passes}) or 1
     operations = sum(each.operations for each in passes) / count
     repeated = sum(_repeated(observations, each) for each in passes) / count
-    if repeated < MANY_OPERATIONS:
+    if repeated < MIN_REPEATED:
         return []
     both = measurement.table.share(Phase.FORWARD, Phase.BACKWARD)
     each_ms = both * step_ms / operations
     small_ms = _saved(observations, "tiny-operators")[0] / SMALL_OPERATORS
     _, saved = _saved(observations, "once-for-all")
     slowed = measurement.machine.slows_by if measurement.machine else 1.0  # the trial is too short to be interrupted
-    if not saved and each_ms / slowed < TINY * small_ms:
-        saved = MOSTLY_CALLS
+    if not saved and each_ms / slowed < MAX_SMALL * small_ms:
+        saved = SHARE_OF_CALLS
     part = min(repeated * max(saved * each_ms, small_ms) / step_ms, both)
     return [
         finding(
-            "tiny-operators",
-            f"{repeated:.0f} of {operations:.0f} operators of a step repeat others in a loop, and most of their time "
-            "goes into the calls, not the numbers: compute with larger tensors in place of the loop.",
+            TINY_OPERATORS,
+            TINY_OPERATORS.words.format(repeated=repeated, operations=operations),
             gain=gain_of(1.0, 1.0 - part),
             phase=Phase.FORWARD,
             path=_loop(measurement),
@@ -71,17 +78,16 @@ def _loop(measurement: Measurement) -> Path:
 def _small_modules(change: TriedChange, path: Path) -> Finding:
     """Modules of the same shapes that were tried at once."""
     share = 1.0 - 1.0 / change.most_gain
+    before_ms, after_ms = change.trial.as_it_is_s * 1e3, change.trial.changed_s * 1e3
     return finding(
-        "tiny-operators",
-        "Modules of the same shapes are called one after the other, each with small operators: call all of them at "
-        "once, with torch.func.stack_module_state and vmap, or with one batched product a layer. Tried: "
-        f"{change.as_it_is_s * 1e3:.2f} ms became {change.changed_s * 1e3:.2f}. {change.results}".strip(),
+        SMALL_MODULES,
+        SMALL_MODULES.words.format(before_ms=before_ms, after_ms=after_ms, results=change.results).strip(),
         gain=change.most_gain,
         low=change.gain,
         path=path,
         ms_a_step=share * change.step_ms,
         share=share,
-        margin=OF_A_COPY,
+        margin=MEASURED_MARGIN,
         measured=True,
     )
 
@@ -107,57 +113,3 @@ def _repeated(observations: Observations, backward: BackwardPass) -> float:
         )
         repeated += operations * (1.0 - 1.0 / times)
     return repeated
-
-
-OF_A_COPY = 1.1
-"""In the training itself, the cost may be this many times that on the model's copy, which has a different loss."""
-
-_WORDS = {
-    "one-thread": "The operators run on one thread, though there are more cores: leave the number of threads to torch, "
-    "or set it to what was tried.",
-    "anomaly-mode": "Anomaly mode checks every operation: switch it on only to look for a NaN.",
-    "float64": "The model computes in double precision: if 7 digits are enough, use float32, from the data on.",
-}
-
-_ASKED_BY: dict[str, set[tuple[str, str]]] = {
-    "one-thread": {("set_num_threads", "1")},
-    "anomaly-mode": {("detect_anomaly", ""), ("detect_anomaly", "True")},
-    "float64": {("double", ""), ("set_default_dtype", "torch.float64"), ("to", "torch.float64")},
-}
-"""The functions that request each setting, with their argument, if any."""
-
-
-def _settings(measurement: Measurement) -> list[Finding]:
-    """Findings on the settings that were tried on a copy of the model."""
-    steps = measurement.steps
-    found = []
-    for cause, words in _WORDS.items():
-        trial = measurement.observations.trials.get(cause)
-        if not trial or trial.error or trial.changed_s >= trial.as_it_is_s or not is_faster(measurement, trial):
-            continue
-        phases = COMPUTING[:2] if cause == "anomaly-mode" else COMPUTING
-        share = measurement.table.share(*phases) * (1.0 - trial.changed_s / trial.as_it_is_s)
-        found.append(
-            finding(
-                cause,
-                f"{words} On a copy of the model the speedup was {trial.as_it_is_s / trial.changed_s:.2f}x"
-                f"{f', with {trial.setting}' if trial.setting else ''}.",
-                gain=gain_of(1.0, 1.0 - share),
-                path=_where(measurement, cause),
-                ms_a_step=share * steps.ms_a_step,
-                share=share,
-                margin=OF_A_COPY,
-                measured=True,
-            )
-        )
-    return found
-
-
-def _where(measurement: Measurement, cause: str) -> Path:
-    """Return where the script requested the setting; empty if it did not."""
-    observations = measurement.observations
-    for each in reversed(observations.settings):
-        calls = {(each.function, value) for value in each.values or [""]}
-        if calls & _ASKED_BY[cause]:
-            return observations.user_frames_of(each.stack)
-    return ()

@@ -3,23 +3,62 @@
 from functools import partial
 
 from workshop import noise
-from workshop.diagnosis.findings import LITTLE, MIN_GAIN, Finding, finding, gain_of
-from workshop.diagnosis.loading import BUSY, LARGE_BATCH, MEGABYTE, Loading, cores, starts_workers, weight
-from workshop.diagnosis.measurement import MeasuredSteps, Measurement
+from workshop.diagnosis.findings import MIN_GAIN, MIN_SHARE_OF_STEP, Finding, finding, gain_of
+from workshop.diagnosis.loading import LARGE_BATCH, MEGABYTE, MIN_BUSY, Loading, cores, starts_workers, weight
+from workshop.diagnosis.measurement import Measurement
 from workshop.diagnosis.samples import Sample
 from workshop.diagnosis.user_lines import hottest
+from workshop.probe.cause import Cause
 from workshop.probe.observations import Role
 from workshop.probe.phases import Phase
 from workshop.profiles.stacks import Frame
+from workshop.runs.measured_steps import MeasuredSteps
 
-NEARLY = 1.2
-"""Numbers of workers whose step times differ by less than this factor are equally good."""
+SLOW_ITEM = Cause(
+    "slow-item",
+    "Make this line cheaper, or, where it draws no random numbers, do its work once and keep the result.",
+)
+SLOW_COLLATE = Cause(
+    "slow-collate",
+    "This line joins the items of a batch: do it for all of them at once, or as each is loaded.",
+)
+SINGLE_ITEMS = Cause(
+    "single-items",
+    "Each batch is put together from {size} single samples, which are in memory: take it out of the tensors at once, "
+    "as tensor[indices] does. DataLoader(dataset, batch_size=None, sampler=BatchSampler(RandomSampler(dataset), "
+    "{size}, drop_last=False)) gives the same batches as shuffle=True does. With whole batches, without workers, a "
+    "step took {whole_ms:.1f} ms instead of {step_ms:.1f}.",
+)
 
-DOMINATES = 0.6
-"""A line with more than this share of the loading is the one to fix; otherwise more workers help all lines."""
+_TOOK = (
+    ", a step took {best_ms:.1f} ms instead of {step_ms:.1f}{unexplained}. Items that draw random numbers then draw "
+    "others.{changes}"
+)
 
-OF_LOADING = 1.05
-"""Loading costs at most this many times what was seen: steps without it, or with other workers, were measured."""
+FEW_WORKERS = Cause("few-workers", "With num_workers={workers} instead of {own_workers}" + _TOOK)
+WORKER_RESTARTS = Cause(
+    "worker-restarts",
+    "Workers are started anew {restarts} times in {steps} steps. With one DataLoader that keeps them "
+    "(persistent_workers=True)" + _TOOK,
+)
+LARGE_BATCHES = Cause(
+    "large-batches", "A batch of {batch_mb:.1f} MB takes long to be moved from a worker. With num_workers=0" + _TOOK
+)
+WORKER_CONTENTION = Cause(
+    "worker-contention", "{who} with the training for the cores. With num_workers={workers}{threads}" + _TOOK
+)
+OF_WORKERS = [each.name for each in (FEW_WORKERS, WORKER_RESTARTS, LARGE_BATCHES, WORKER_CONTENTION)]
+"""The causes that a trial with a different number of workers can show."""
+
+EQUALLY_GOOD = 1.2
+"""The factor, at most, by which step times differ with numbers of workers that are equally good."""
+
+MIN_SHARE_OF_LOADING = 0.6
+"""Share of the loading, at least, of a line that is the one to fix; otherwise more workers help all lines."""
+
+LOADING_MARGIN = 1.05
+"""The factor by which less loading may save more than was seen: steps without it, or with other workers, were
+measured."""
 
 FROM_MEMORY = "estimated from the time of its call, and from steps with batches from memory"
 
@@ -31,39 +70,33 @@ def data_wait_findings(measurement: Measurement) -> list[Finding]:
         return []
     lines = [*_lines(loading), *_single_items(loading)]
     settings = [each for each in _other_settings(loading) if each.gain >= MIN_GAIN]
-    if settings and settings[0].gain > NEARLY and _distorts(settings[0], loading):
+    if settings and settings[0].gain > EQUALLY_GOOD and _distorts(settings[0], loading):
         return settings
-    dominates = any(each.share > DOMINATES * loading.share for each in lines)
+    dominates = any(each.share > MIN_SHARE_OF_LOADING * loading.share for each in lines)
     first = max((each.gain for each in lines), default=1.0)
     return [*lines, *(each for each in settings if each.gain < first)] if dominates else settings or lines
 
 
-_LINE_WORDS = {
-    "slow-item": "Make this line cheaper, or, where it draws no random numbers, do its work once and keep the result.",
-    "slow-collate": "This line joins the items of a batch: do it for all of them at once, or as each is loaded.",
-}
-
-
 def _lines(loading: Loading) -> list[Finding]:
     """The hottest line of items, and the hottest of the collate function."""
-    if loading.workers and loading.busy_share < BUSY and not loading.hinders:
+    if loading.workers and loading.busy_share < MIN_BUSY and not loading.hinders:
         return []
     all_of_it = weight(loading.samples if not loading.workers else loading.busy) or 1.0
     collate = loading.loader.collate if loading.loader else ("", "")
     found = []
-    for cause, collates in (("slow-item", False), ("slow-collate", True)):
+    for cause, collates in ((SLOW_ITEM, False), (SLOW_COLLATE, True)):
         line = hottest(loading.user_paths(partial(_is_collating, collate, collates)))
-        if line is None or line.weight / all_of_it < LITTLE:
+        if line is None or line.weight / all_of_it < MIN_SHARE_OF_STEP:
             continue
         part = line.weight / all_of_it
-        whole = line.of_call / all_of_it if part > DOMINATES else part
+        whole = line.of_call / all_of_it if part > MIN_SHARE_OF_LOADING else part
         shares = {frame.line or 0: seconds / all_of_it * loading.share for frame, seconds in line.beside.items()}
         found.append(
             finding(
                 cause,
-                _LINE_WORDS[cause],
+                cause.words,
                 gain=gain_of(loading.steps.ms_a_step, _ms_without(loading, whole)),
-                margin=OF_LOADING if loading.measurement.headroom else None,
+                margin=LOADING_MARGIN if loading.measurement.headroom else None,
                 max_gain=loading.max_gain(loading.measurement.headroom),
                 phase=Phase.DATA_WAIT,
                 path=line.path,
@@ -71,7 +104,7 @@ def _lines(loading: Loading) -> list[Finding]:
                 ms_a_step=part * loading.share * loading.steps.ms_a_step,
                 share=part * loading.share,
                 basis=FROM_MEMORY if loading.measurement.headroom else "estimated from the time of its call",
-                beside={number: share for number, share in sorted(shares.items()) if share >= LITTLE},
+                beside={number: share for number, share in sorted(shares.items()) if share >= MIN_SHARE_OF_STEP},
             )
         )
     return found
@@ -94,15 +127,12 @@ def _single_items(loading: Loading) -> list[Finding]:
         return []
     if (least := gain_of(step_ms, whole.ms_a_step)) < MIN_GAIN:
         return []
-    size, max_gain = loading.loader.singles, loading.max_gain(whole)
+    max_gain = loading.max_gain(whole)
     saved = 1.0 - 1.0 / max_gain
     return [
         finding(
-            "single-items",
-            f"Each batch is put together from {size} single samples, which are in memory: take it out of the tensors "
-            "at once, as tensor[indices] does. DataLoader(dataset, batch_size=None, sampler=BatchSampler(RandomSampler("
-            f"dataset), {size}, drop_last=False)) gives the same batches as shuffle=True does. "
-            f"With whole batches, without workers, a step took {whole.ms_a_step:.1f} ms instead of {step_ms:.1f}.",
+            SINGLE_ITEMS,
+            SINGLE_ITEMS.words.format(size=loading.loader.singles, whole_ms=whole.ms_a_step, step_ms=step_ms),
             gain=max_gain,
             low=least,
             max_gain=max_gain,
@@ -123,22 +153,31 @@ def _other_settings(loading: Loading) -> list[Finding]:
     workers = _best(loading)
     if not _is_real(loading, tried[workers], len(tried)):
         return []
-    best_ms, max_gain = tried[workers].ms_a_step, loading.max_gain(tried[workers])
-    cause, words = _why(loading, workers)
-    words = f"{words}, a step took {best_ms:.1f} ms instead of {step_ms:.1f}"
+    best_ms, max_gain, cause = tried[workers].ms_a_step, loading.max_gain(tried[workers]), _why(loading, workers)
     gain = gain_of(step_ms, best_ms)
-    if gain > max_gain:
-        words = f"{words}; loading cannot explain all of this difference"
     saved = 1.0 - 1.0 / min(gain, max_gain)
+    words = cause.words.format(
+        workers=workers,
+        own_workers=loading.workers,
+        restarts=loading.restarts,
+        steps=loading.steps.count,
+        batch_mb=loading.batch_bytes / MEGABYTE,
+        who="The worker competes" if loading.workers == 1 else f"The {loading.workers} workers compete",
+        threads=", one thread each" * (workers > 0),
+        best_ms=best_ms,
+        step_ms=step_ms,
+        unexplained="; loading cannot explain all of this difference" * (gain > max_gain),
+        changes=_what_changes(loading, cause),
+    )
     return [
         finding(
             cause,
-            f"{words}. {_what_changes(loading, cause)}",
+            words,
             gain=gain,
-            margin=OF_LOADING,
+            margin=LOADING_MARGIN,
             max_gain=max_gain,
-            phase="" if cause == "worker-contention" else Phase.DATA_WAIT,
-            path=_where_restarted(loading) if cause == "worker-restarts" else loading.made,
+            phase="" if cause is WORKER_CONTENTION else Phase.DATA_WAIT,
+            path=_where_restarted(loading) if cause is WORKER_RESTARTS else loading.made,
             ms_a_step=saved * step_ms,
             share=saved,
             measured=gain <= max_gain,
@@ -163,9 +202,9 @@ def _is_real(loading: Loading, after: MeasuredSteps, tried: int) -> bool:
 
 def _distorts(settings: Finding, loading: Loading) -> bool:
     """Whether lines of workers look hot only because workers wait for a core, or to hand over a batch."""
-    if settings.cause == "worker-contention":
+    if settings.cause == WORKER_CONTENTION.name:
         return loading.workers > cores()
-    return settings.cause in ("large-batches", "worker-restarts")
+    return settings.cause in (LARGE_BATCHES.name, WORKER_RESTARTS.name)
 
 
 def _best(loading: Loading) -> int:
@@ -174,38 +213,32 @@ def _best(loading: Loading) -> int:
     If keeping the workers helps, their number is not the problem.
     """
     tried, now = loading.measurement.with_workers, loading.workers
-    if loading.restarts and now in tried and loading.steps.ms_a_step > NEARLY * tried[now].ms_a_step:
+    if loading.restarts and now in tried and loading.steps.ms_a_step > EQUALLY_GOOD * tried[now].ms_a_step:
         return now
     least_ms = min(each.ms_a_step for each in tried.values())
-    good = [workers for workers, each in tried.items() if each.ms_a_step <= NEARLY * least_ms]
+    good = [workers for workers, each in tried.items() if each.ms_a_step <= EQUALLY_GOOD * least_ms]
     return min(good, key=lambda workers: abs(workers - now))
 
 
-def _why(loading: Loading, workers: int) -> tuple[str, str]:
-    """Return the cause, and in words why this number of workers is better than the script's."""
-    now, step_ms = loading.workers, loading.steps.ms_a_step
-    helps = {number for number, each in loading.measurement.with_workers.items() if step_ms > NEARLY * each.ms_a_step}
-    if workers > now:
-        return "few-workers", f"With num_workers={workers} instead of {now}"
-    if loading.restarts and workers == now:
-        restarts = f"Workers are started anew {loading.restarts} times in {loading.steps.count} steps."
-        return "worker-restarts", f"{restarts} With one DataLoader that keeps them (persistent_workers=True)"
-    if loading.batch_bytes > LARGE_BATCH and helps == {0}:
-        moved = f"A batch of {loading.batch_bytes / MEGABYTE:.1f} MB takes long to be moved from a worker."
-        return "large-batches", f"{moved} With num_workers=0"
-    who = "The worker competes" if now == 1 else f"The {now} workers compete"
-    threads = ", one thread each" * (workers > 0)
-    return "worker-contention", f"{who} with the training for the cores. With num_workers={workers}{threads}"
+def _why(loading: Loading, workers: int) -> Cause:
+    """Return why this number of workers is better than the script's."""
+    step_ms, tried = loading.steps.ms_a_step, loading.measurement.with_workers
+    helps = {number for number, each in tried.items() if step_ms > EQUALLY_GOOD * each.ms_a_step}
+    if workers > loading.workers:
+        return FEW_WORKERS
+    if loading.restarts and workers == loading.workers:
+        return WORKER_RESTARTS
+    return LARGE_BATCHES if loading.batch_bytes > LARGE_BATCH and helps == {0} else WORKER_CONTENTION
 
 
-def _what_changes(loading: Loading, cause: str) -> str:
+def _what_changes(loading: Loading, cause: Cause) -> str:
     """Say what another number of workers, or workers that are kept, change in what is trained on."""
-    says = ["Items that draw random numbers then draw others."]
-    if cause == "worker-restarts" and loading.is_remade:
-        says.append("Change what the DataLoaders differ in, such as their samples, in the sampler of that one.")
-    if cause in ("worker-restarts", "few-workers") and loading.changes:
-        says.append("The script changes the dataset between epochs, which workers that are kept do not see.")
-    return " ".join(says)
+    says = ""
+    if cause is WORKER_RESTARTS and loading.is_remade:
+        says += " Change what the DataLoaders differ in, such as their samples, in the sampler of that one."
+    if cause in (WORKER_RESTARTS, FEW_WORKERS) and loading.changes:
+        says += " The script changes the dataset between epochs, which workers that are kept do not see."
+    return says
 
 
 def _where_restarted(loading: Loading) -> tuple[Frame, ...]:

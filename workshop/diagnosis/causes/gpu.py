@@ -1,10 +1,24 @@
 """Causes that only a GPU has: lines that wait for it, and copies from memory that is not pinned."""
 
-from workshop.diagnosis.findings import LITTLE, Finding, finding, gain_of
-from workshop.diagnosis.measurement import MeasuredSteps, Measurement
+from workshop.diagnosis.findings import MIN_SHARE_OF_STEP, Finding, finding, gain_of
+from workshop.diagnosis.measurement import Measurement
 from workshop.diagnosis.tried import SAME_RESULTS, TriedChange, tried_changes
 from workshop.diagnosis.user_lines import hottest
+from workshop.probe.cause import Cause
 from workshop.probe.phases import Phase
+from workshop.runs.measured_steps import MeasuredSteps
+
+DEVICE_SYNC = Cause(
+    "device-sync",
+    "This line waits until the GPU has done all it was asked to, and the GPU then waits for the next step: keep "
+    "results on the GPU, and read them, as .item(), .cpu() and print do, only every so many steps, unless the next "
+    "step depends on them.",
+)
+PAGEABLE_COPY = Cause(
+    "pageable-copy",
+    "{megabytes:.1f} MB a step are copied to the GPU from memory that is not pinned: pass pin_memory=True to the "
+    "DataLoader, and copy with non_blocking=True.{tried}",
+)
 
 
 def gpu_findings(measurement: Measurement) -> list[Finding]:
@@ -29,14 +43,12 @@ def _device_sync(measurement: Measurement, synchronized: MeasuredSteps) -> list[
         (path, -weight / synchronized.count) for path, weight in measurement.user_paths(synchronized, Phase.OTHER)
     ]
     line, step_s = hottest(waits), measurement.steps.ms_a_step / 1e3
-    if line is None or line.weight < LITTLE * step_s:
+    if line is None or line.weight < MIN_SHARE_OF_STEP * step_s:
         return []
     return [
         finding(
-            "device-sync",
-            "This line waits until the GPU has done all it was asked to, and the GPU then waits for the next step: "
-            "keep results on the GPU, and read them, as .item(), .cpu() and print do, only every so many steps, unless "
-            "the next step depends on them.",
+            DEVICE_SYNC,
+            DEVICE_SYNC.words,
             gain=gain_of(step_s, max(step_s - line.weight, line.weight)),
             path=line.path,
             ms_a_step=line.weight * 1e3,
@@ -51,16 +63,17 @@ def _pageable_copy(measurement: Measurement, synchronized: MeasuredSteps) -> lis
     A faster copy was measured, if it was tried; that the CPU no longer waits for it, and can go on, is estimated.
     """
     steps, share = measurement.steps, synchronized.share(Phase.COPY)
-    tried = next((each for each in tried_changes(measurement) if each.name == "pageable-copy" and not each.error), None)
-    if not steps.pageable_bytes or share < LITTLE or (tried and not tried.has_effect):
+    copies = [each for each in tried_changes(measurement) if each.name == PAGEABLE_COPY.name and not each.error]
+    tried = copies[0] if copies else None
+    if not steps.pageable_bytes or share < MIN_SHARE_OF_STEP or (tried and not tried.has_effect):
         return []
     line = hottest(measurement.user_paths(synchronized, Phase.COPY))
     return [
         finding(
-            "pageable-copy",
-            f"{steps.pageable_bytes / steps.count / 1e6:.1f} MB a step are copied to the GPU from memory that is not "
-            "pinned: pass pin_memory=True to the DataLoader, and copy with non_blocking=True."
-            + (_tried(tried) if tried else ""),
+            PAGEABLE_COPY,
+            PAGEABLE_COPY.words.format(
+                megabytes=steps.pageable_bytes / steps.count / 1e6, tried=_tried(tried) if tried else ""
+            ),
             gain=gain_of(1.0, 1.0 - share),
             low=tried.gain if tried else None,
             phase=Phase.COPY,
@@ -73,7 +86,5 @@ def _pageable_copy(measurement: Measurement, synchronized: MeasuredSteps) -> lis
 
 def _tried(change: TriedChange) -> str:
     """Say what a trial has shown."""
-    before_ms, after_ms = change.as_it_is_s * 1e3, change.changed_s * 1e3
-    return (
-        f" Tried: a copy of {change.about} took {before_ms:.2f} ms, from pinned memory {after_ms:.2f}. {SAME_RESULTS}"
-    )
+    about, before_ms, after_ms = change.trial.about, change.trial.as_it_is_s * 1e3, change.trial.changed_s * 1e3
+    return f" Tried: a copy of {about} took {before_ms:.2f} ms, from pinned memory {after_ms:.2f}. {SAME_RESULTS}"

@@ -2,27 +2,36 @@
 
 import numpy as np
 
-from workshop.diagnosis.findings import LITTLE, MAX_GAIN, Finding, finding
-from workshop.diagnosis.measurement import Measurement
+from workshop.diagnosis.findings import MAX_GAIN, MIN_SHARE_OF_STEP, Finding, finding
+from workshop.diagnosis.measurement import Measurement, Note, NoteKind
 from workshop.diagnosis.timeline import StepSample, Timeline
 from workshop.diagnosis.user_lines import HotLine, hottest
 from workshop.noise import Floats, change
+from workshop.probe.cause import Cause, CausePlace
 from workshop.probe.phases import Phase
 
-GROWS = 1.25
-"""Steps grow if those of the last quarter take this many times as long as those of the first."""
+GROWING_STEPS = Cause(
+    "growing-steps",
+    "A step has grown from {first_ms:.0f} to {last_ms:.0f} ms: if this line goes over all that was kept so far, keep a "
+    "sum in place of a list, or, unless the model learns from it, drop what is old.",
+    CausePlace.FIRST,
+)
 
-STILL_GROWS = 1.3
-"""Steps that grow will cost more when they are measured the next time, or for longer."""
+MIN_GROWTH = 1.25
+"""The factor, at least, by which steps of the last quarter are longer than those of the first if steps grow."""
 
-SMALL_REST = 0.2
-"""Of a smaller share of the steps it cannot be told whether it grows."""
+STEEP_GROWTH = 2.0
+"""The factor, at least, by which steps grow if it need not be in both halves: along a line is enough, as other
+programs start at once."""
 
-STEEP = 2.0
-"""Steps that grow by so much need not do so in both halves: along a line is enough, as other programs start at once."""
+GROWTH_MARGIN = 1.3
+"""The factor by which steps that grow may cost more when they are measured the next time, or for longer."""
+
+MIN_REST = 0.2
+"""Share of the steps, at least, of what lies beside a line, to tell whether it grows, too."""
 
 MIN_STEPS_TO_GROW = 12
-"""The number of steps in which a trend can be told from chance."""
+"""Steps, at least, in which a trend can be told from chance."""
 
 
 def growing_steps(timeline: Timeline) -> list[Finding]:
@@ -34,8 +43,8 @@ def growing_steps(timeline: Timeline) -> list[Finding]:
     quarters, shortest = _quarters(durations)
     ratio = min(each[3] / max(each[0], 1e-9) for each in (quarters, shortest))
     grown_s = min(each[3] - each[0] for each in (quarters, shortest))  # little beside some steps that take far longer
-    grows = _grows_on(durations) or (ratio > STEEP and _grows_steadily(durations))
-    if ratio < GROWS or not grows or grown_s < LITTLE * durations.mean():
+    grows = _grows_on(durations) or (ratio > STEEP_GROWTH and _grows_steadily(durations))
+    if ratio < MIN_GROWTH or not grows or grown_s < MIN_SHARE_OF_STEP * durations.mean():
         return []
     half = len(durations) / 2
     more = [(each, each.weight_s / work[each.step] * (1 if each.step >= half else -1)) for each in timeline.samples]
@@ -52,12 +61,10 @@ def growing_steps(timeline: Timeline) -> list[Finding]:
     grown = mean - at_first
     return [
         finding(
-            "growing-steps",
-            f"A step has grown from {quarters[0] * 1e3:.0f} to {quarters[3] * 1e3:.0f} ms: if this line "
-            "goes over all that was kept so far, keep a sum in place of a list, or, unless the model learns from it, "
-            "drop what is old.",
+            GROWING_STEPS,
+            GROWING_STEPS.words.format(first_ms=quarters[0] * 1e3, last_ms=quarters[3] * 1e3),
             gain=float(mean / at_first),
-            margin=STILL_GROWS,
+            margin=GROWTH_MARGIN,
             phase=max(by_phase, key=by_phase.__getitem__),
             path=line.path,
             ms_a_step=float(grown * 1e3),
@@ -76,25 +83,26 @@ def may_grow(timeline: Timeline, line: HotLine, samples: list[StepSample]) -> st
     for each in samples:
         halves_s[each.step >= count / 2] += each.weight_s / timeline.work[each.step]
     early_ms, late_ms = (2e3 * seconds / count for seconds in halves_s)
-    if late_ms < GROWS * early_ms or _grows_all(timeline, line):
+    if late_ms < MIN_GROWTH * early_ms or _grows_all(timeline, line):
         return ""
     return f" It took {early_ms:.1f} ms in the first half of the steps and {late_ms:.1f} ms in the second: {longer}"
 
 
-def getting_shorter(measurement: Measurement) -> list[str]:
+def getting_shorter(measurement: Measurement) -> list[Note]:
     """Say it if the steps have become shorter for the same work: what was measured is then not what is to come."""
     timeline = Timeline(measurement)
     durations = np.array(timeline.steps.durations_s) / timeline.work
     if len(durations) < MIN_STEPS_TO_GROW or not _is_growth(_ranks(durations[::-1]), compared=1):
         return []
     quarters, shortest = _quarters(durations)
-    if min(each[0] / max(each[3], 1e-9) for each in (quarters, shortest)) < GROWS:
+    if min(each[0] / max(each[3], 1e-9) for each in (quarters, shortest)) < MIN_GROWTH:
         return []
     change_ms = f"from {quarters[0] * 1e3:.1f} to {quarters[3] * 1e3:.1f} ms"
-    return [
+    says = (
         f"Steps have become shorter meanwhile, {change_ms}, as where caches warm up or other programs end. With a "
         "larger --seconds, the figures tell more of a long training."
-    ]
+    )
+    return [Note(NoteKind.SHORTER_STEPS, says)]
 
 
 def _quarters(durations: Floats) -> tuple[list[float], list[float]]:
@@ -147,6 +155,6 @@ def _grows_all(timeline: Timeline, line: HotLine) -> bool:
         is_late = each.step >= len(timeline.work) / 2
         spent_s[int(line.frame in each.path), int(is_late)] += each.weight_s / timeline.work[each.step]
     rest_s, line_s = spent_s
-    if rest_s.sum() < SMALL_REST * spent_s.sum() or not spent_s[:, 0].all():
+    if rest_s.sum() < MIN_REST * spent_s.sum() or not spent_s[:, 0].all():
         return False
     return bool(rest_s[1] / rest_s[0] - 1.0 > 0.6 * (line_s[1] / line_s[0] - 1.0))

@@ -5,31 +5,59 @@ from dataclasses import replace
 from itertools import takewhile
 
 from workshop.diagnosis.causes.growing_steps import growing_steps, may_grow
-from workshop.diagnosis.findings import LITTLE, Finding, finding, gain_of
+from workshop.diagnosis.findings import MEASURED_MARGIN, MIN_SHARE_OF_STEP, Finding, finding, gain_of
 from workshop.diagnosis.how_often import decided_by
 from workshop.diagnosis.measurement import Measurement
 from workshop.diagnosis.timeline import StepSample, Timeline
 from workshop.diagnosis.user_lines import HotLine, Path
+from workshop.probe.cause import Cause
 from workshop.probe.phases import Phase
+from workshop.profiles.stacks import Frame
 
-OF_CALL = "estimated from the time of the whole call that the line is in"
+FROM_CALL = "estimated from the time of the whole call that the line is in"
 
-OF_PHASE = 1.1
-"""The time of a validation was measured: without it, this many times as much is saved, with what is done around it."""
+OWN_WORK = Cause(
+    "own-work",
+    "The training waits while this line runs: make it cheaper, leave it to another process, or do it less often, "
+    "unless the model learns from it.{grows}",
+)
+OF_LIBRARY = Cause(
+    "own-work",
+    "The whole training is in this line: the time is what the library that it calls does between the phases, such as "
+    "logging and callbacks. Let it do less of that.",
+)
+ROLLOUT = Cause(
+    "own-work",
+    "This makes what the model learns from, {each_ms:.0f} ms {when}, and the training waits for it: make it cheaper. "
+    "To act in several environments at a time changes what it learns from.",
+)
+IN_FORWARD = Cause(
+    "own-work",
+    "No gradient goes through this line, and the next step waits for it: where it depends neither on the weights nor "
+    "on the batch, do it once beforehand; where the model does not use it, do it less often.",
+)
+PERIODIC_WORK = Cause(
+    "periodic-work",
+    "This takes {each_ms:.0f} ms {when}: make it cheaper, or do it less often, unless the model learns from it."
+    "{decides}",
+)
+VALIDATION = Cause(
+    "periodic-work",
+    "This takes {each_ms:.0f} ms {when}{calls}: do it less often, or less of it, unless a learning rate or the end of "
+    "the training depends on it.{decides}",
+)
 
 MAX_LINES = 3
+"""Lines beside the phases, at most, that are reported."""
 
-UNLESS = ", unless the model learns from it"
-DECIDES_NOTHING = ", unless a learning rate or the end of the training depends on it"
-
-SELDOM = 0.67
-"""A line that is in no larger share of the steps is in every k-th of them, if it takes long enough to be seen."""
+MAX_SHARE_OF_STEPS = 0.67
+"""Share of the steps, at most, that a line is in that is in every k-th of them, if it takes long enough to be seen."""
 
 SEEN_MS = 30.0
-"""A line that takes as long as this in a step is sampled there nearly always."""
+"""Milliseconds of a line in a step, at least, with which it is sampled there nearly always."""
 
-ROLLOUT = 0.2
-"""A line in which an environment has this share of the time makes what the model learns from."""
+MIN_ACTING = 0.2
+"""Share of a line's time, at least, that an environment has if the line makes what the model learns from."""
 
 
 def other_work_findings(measurement: Measurement) -> list[Finding]:
@@ -50,7 +78,7 @@ def _between_phases(timeline: Timeline, samples: list[StepSample]) -> list[Findi
     found: list[Finding] = []
     for _ in range(MAX_LINES):
         line = timeline.hottest(ahead)
-        if line is None or timeline.share(line.weight) < LITTLE:
+        if line is None or timeline.share(line.weight) < MIN_SHARE_OF_STEP:
             break
         here = [each for each in ahead if line.frame in each.path]  # whoever has called it
         ahead = [each for each in ahead if line.frame not in each.path]
@@ -69,66 +97,68 @@ def _before_model(path: Path) -> Path:
 
 
 def _finding_of(timeline: Timeline, line: HotLine, samples: list[StepSample]) -> Finding:
-    steps = timeline.steps
-    within = {each.step for each in samples}
-    in_steps = len(within)
-    each_ms = line.weight / in_steps * 1e3
+    """Return the finding about a line, which is in some steps or in all, of those samples that lead through it."""
+    steps, within = timeline.steps, {each.step for each in samples}
+    each_ms = line.weight / len(within) * 1e3
     validates = sum(each.weight_s for each in samples if each.phase == Phase.VALIDATION) > line.weight / 2
-    seldom = in_steps <= SELDOM * steps.count and each_ms > SEEN_MS
-    acts = sum(each.weight_s for each in samples if each.acts) > ROLLOUT * line.weight
-    cause = "periodic-work" if (seldom or validates) and not acts else "own-work"
-    period = (max(within) - min(within)) / max(in_steps - 1, 1)
-    every = max(1 + seldom, round(max(period, steps.count / (in_steps + 1))))  # the latter where they come in a row
-    when = f"in every {_ordinal(every)} step" if every > 1 else "in every step"
-    when = f"once in {steps.count} steps" if in_steps == 1 < steps.count else when
+    acts = sum(each.weight_s for each in samples if each.acts) > MIN_ACTING * line.weight
+    is_seldom = len(within) <= MAX_SHARE_OF_STEPS * steps.count and each_ms > SEEN_MS
+    cause = VALIDATION if validates else PERIODIC_WORK if is_seldom else OWN_WORK
     if timeline.trains(line) and not validates:
-        cause = "own-work"
-        words = (
-            "The whole training is in this line: the time is what the library that it calls does between the phases, "
-            "such as logging and callbacks. Let it do less of that."
-        )
+        cause = OF_LIBRARY
     elif acts:
-        words = (
-            f"This makes what the model learns from, {each_ms:.0f} ms {when}, and the training waits for it: "
-            "make it cheaper. To act in several environments at a time changes what it learns from."
-        )
-    elif validates:
-        loops = (frame for frame in reversed(line.path[:-1]) if (frame.name, frame.path) in timeline.trunk)
-        calls = next((f", in the validation that {frame.name} calls in line {frame.line}" for frame in loops), "")
-        words = f"This takes {each_ms:.0f} ms {when}{calls}: do it less often, or less of it{DECIDES_NOTHING}."
-    elif seldom:
-        words = f"This takes {each_ms:.0f} ms {when}: make it cheaper, or do it less often{UNLESS}."
-    else:
-        words = (
-            "The training waits while this line runs: make it cheaper, leave it to another process, or do it less often"
-            f"{UNLESS}."
-        )
-        words += may_grow(timeline, line, samples)
-    decides = None
-    if cause == "periodic-work" and not acts:
+        cause = ROLLOUT
+    decides, spent_s, of_call_s = None, line.weight, line.of_call
+    if cause in (VALIDATION, PERIODIC_WORK):
         decides = decided_by(timeline.measurement.observations, line.path, validates)
-    if decides and decides != line.frame:
-        where = f"Line {decides.line}" if decides.path == line.frame.path else f"{decides.path}:{decides.line}"
-        text = linecache.getline(decides.path, decides.line or 0).strip()
-        words += f" {where} decides how often: {text}"
-    spent_s, of_call_s = line.weight, line.of_call
-    if validates and decides:  # all of the validation is done as often
-        spent_s = max(spent_s, steps.phases_s[Phase.VALIDATION])
-        of_call_s = max(of_call_s, spent_s)
-    of_period = _of_whole_periods(timeline, samples) if cause == "periodic-work" else 1.0
-    spent_s, of_call_s = of_period * spent_s, of_period * of_call_s
+        if validates and decides:  # all of the validation is done as often
+            spent_s = max(spent_s, steps.phases_s[Phase.VALIDATION])
+            of_call_s = max(of_call_s, spent_s)
+        of_period = _of_whole_periods(timeline, samples)
+        spent_s, of_call_s = of_period * spent_s, of_period * of_call_s
+    words = cause.words.format(
+        each_ms=each_ms,
+        when=_when(within, steps.count, is_seldom),
+        calls=_calls(timeline, line),
+        decides=_decides(decides, line) if decides else "",
+        grows=may_grow(timeline, line, samples) if cause is OWN_WORK else "",
+    )
     return finding(
         cause,
         words,
         decided_in=(decides.path, decides.line or 0) if decides else None,
         gain=gain_of(1.0, 1.0 - timeline.share(of_call_s)),
-        basis=OF_CALL,
-        margin=OF_PHASE if validates and decides else None,
+        basis=FROM_CALL,
+        margin=MEASURED_MARGIN if validates and decides else None,
         phase=Phase.VALIDATION if validates else Phase.OTHER,
         path=line.path,
         ms_a_step=spent_s / steps.count * 1e3,
         share=timeline.share(spent_s),
     )
+
+
+def _when(within: set[int], count: int, is_seldom: bool) -> str:
+    """Say in which steps a line is, by their numbers."""
+    if len(within) == 1 < count:
+        return f"once in {count} steps"
+    period = (max(within) - min(within)) / max(len(within) - 1, 1)
+    every = max(1 + is_seldom, round(max(period, count / (len(within) + 1))))  # the latter where they come in a row
+    ending = "th" if 10 < every % 100 < 14 else {1: "st", 2: "nd", 3: "rd"}.get(every % 10, "th")
+    return f"in every {every}{ending} step" if every > 1 else "in every step"
+
+
+def _calls(timeline: Timeline, line: HotLine) -> str:
+    """Say from where the validation is called that a line is in."""
+    loops = (frame for frame in reversed(line.path[:-1]) if (frame.name, frame.path) in timeline.trunk)
+    return next((f", in the validation that {frame.name} calls in line {frame.line}" for frame in loops), "")
+
+
+def _decides(decides: Frame, line: HotLine) -> str:
+    """Say which line decides how often, if it is another one."""
+    if decides == line.frame:
+        return ""
+    where = f"Line {decides.line}" if decides.path == line.frame.path else f"{decides.path}:{decides.line}"
+    return f" {where} decides how often: {linecache.getline(decides.path, decides.line or 0).strip()}"
 
 
 def _of_whole_periods(timeline: Timeline, samples: list[StepSample]) -> float:
@@ -157,23 +187,17 @@ def _in_forward(timeline: Timeline, samples: list[StepSample]) -> list[Finding]:
     ]
     line = timeline.hottest(samples)
     share = timeline.share(line.weight) if line else 0.0
-    if line is None or share < LITTLE:
+    if line is None or share < MIN_SHARE_OF_STEP:
         return []
     return [
         finding(
-            "own-work",
-            "No gradient goes through this line, and the next step waits for it: where it depends neither on the "
-            "weights nor on the batch, do it once beforehand; where the model does not use it, do it less often.",
+            IN_FORWARD,
+            IN_FORWARD.words,
             gain=gain_of(1.0, 1.0 - timeline.share(line.of_call)),
-            basis=OF_CALL,
+            basis=FROM_CALL,
             phase=Phase.FORWARD,
             path=line.path,
             ms_a_step=line.weight / timeline.steps.count * 1e3,
             share=share,
         )
     ]
-
-
-def _ordinal(number: int) -> str:
-    ending = "th" if 10 < number % 100 < 14 else {1: "st", 2: "nd", 3: "rd"}.get(number % 10, "th")
-    return f"{number}{ending}"

@@ -3,127 +3,122 @@
 from collections import defaultdict
 from collections.abc import Iterator
 
-from workshop.memory.assignments import LRU_CACHE, is_limited, object_filled_at
+from workshop.memory.assignments import is_limited, object_filled_at
 from workshop.memory.growth import STEPS, ProcessGrowth, growing_lines, process_growth
-from workshop.memory.memory_findings import MIN_SHARE, MemoryFinding
+from workshop.memory.memory_findings import MIN_SHARE, MemoryCause, MemoryFinding
+from workshop.memory.memory_record import MemoryRecord
 from workshop.memory.memory_run import MeasuredMemory
-from workshop.probe.memory.dataset_attributes import MIN_OBJECTS
-from workshop.probe.memory.holder_names import GRAPH
-from workshop.probe.memory.memory_notes import HostObject
+from workshop.probe.memory.memory_notes import LRU_CACHE, MIN_OBJECTS, HeldObject, HeldObjects
+
+GROWS = "{holder}, a {container}, grows by {pace}, and has {length}. "
+ESTIMATED = "estimated from the size of some entries{seen}"
+
+
+def _grows(words: str) -> MemoryCause:
+    return MemoryCause("objects-kept", GROWS + words, estimated=ESTIMATED, grows=True)
+
+
+CACHE_GROWS = _grows(
+    "It was asked {asked} times and had the answer {answered} times. Give lru_cache a limit (maxsize=...), or take it "
+    "away if the same is not asked for again."
+)
+HOOKS_GROW = _grows(
+    "Hooks are registered again and again. Keep what register_forward_hook() returns, and call its remove()."
+)
+DEQUE_GROWS = _grows(
+    "What fills it is faster than what takes from it. If its oldest entries are not used any more, give it a largest "
+    "length: deque(maxlen=...) drops them."
+)
+QUEUE_GROWS = _grows(
+    "What fills it is faster than what takes from it. If another thread takes from it, give it a largest length, such "
+    "as maxsize=4: what fills it then waits. A thread that empties what it fills itself would wait for ever."
+)
+OBJECTS_KEPT = _grows(
+    "Keep only what is used of it later: numbers, or the last few entries; or write the rest to disk."
+)
+PYTHON_OBJECTS = MemoryCause(
+    "python-objects",
+    "{holder}, a {container}, has {objects:,} Python objects. If nothing reads it any more, delete it; else keep "
+    "numbers in an array, and texts in one text and an array of where each begins.",
+    estimated="estimated from a sample: what arrays would take less",
+)
+
+OF_TYPES = {
+    LRU_CACHE: CACHE_GROWS,
+    "deque": DEQUE_GROWS,
+    **dict.fromkeys(("Queue", "LifoQueue", "PriorityQueue", "SimpleQueue"), QUEUE_GROWS),
+}
 
 MIN_ENTRIES, MIN_GROWN = 8, 16 << 20
-"""A container has become longer by so many entries, or larger by so many bytes."""
+"""Entries by which a container has become longer, or bytes by which it is larger, at least."""
 
-EXPLAINS = 0.2
-"""It explains this share of what the process grows by, at least."""
+MIN_SHARE_OF_GROWTH = 0.2
+"""Share of what the process grows by, at least, that a container explains."""
 
-FEW_ANSWERS = 0.02
-"""A cache that has the answer to a smaller share of what it is asked is of no use, whether the process grows or not."""
+MIN_ANSWERED = 0.02
+"""Share of what a cache is asked, at least, to which it has the answer: else it is of no use."""
 
-LARGE = 0.08
-"""Python objects that stay are told of if arrays would take less by this share of all memory."""
-
-QUEUES = ("Queue", "LifoQueue", "PriorityQueue", "SimpleQueue", "deque")
+MIN_SHARE_OF_OBJECTS = 0.08
+"""Share of all memory, at least, that arrays would take less than Python objects that stay."""
 
 
 def find(measured: MeasuredMemory) -> Iterator[MemoryFinding]:
     """Yield useless caches, and containers that explain why the process grows; those of followed tensors aside."""
+    record = measured.record
     growth = process_growth(measured.host.looks, measured.reports)
-    followed = [each.holder.removeprefix(GRAPH) for each in growing_lines(measured.record)]
-    followed += [each.holder for each in measured.record.graphs]
-    if not measured.record.workers:  # to those, they are shared objects
+    followed = [each.holder for each in growing_lines(record)] + [each.holder for each in record.graphs]
+    if not record.workers:  # to those, they are shared objects
         yield from _objects(measured)
-    looks: defaultdict[object, list[HostObject]] = defaultdict(list)
-    for each in measured.record.host_objects:
-        looks[each.holder, each.holder_stack[0][:2], each.container].append(each)
-    for of_one in looks.values():
-        first, last = of_one[0], of_one[-1]
+    for (then, first), *_, (now, last) in (each for each in _seen(record).values() if len(each) > 1):
         is_told = last.has_limit or any(each.startswith(last.holder) for each in followed if each)
-        if is_told or is_limited(f"{last.holder}[...]", last.holder_stack):
+        if is_told or then.pid != now.pid or is_limited(f"{last.holder}[...]", last.stack):
             continue
-        is_useless = measured.record.epochs > 1 and last.asked > 0 and last.answered < FEW_ANSWERS * last.asked
-        if (growth or is_useless) and (finding := _grown(measured, growth, first, last)):
+        is_useless = record.epochs > 1 and last.asked > 0 and last.answered < MIN_ANSWERED * last.asked
+        if (growth or is_useless) and (finding := _grown(measured, growth, first, last, now.step - then.step)):
             yield finding
+
+
+def _seen(record: MemoryRecord) -> dict[object, list[tuple[HeldObjects, HeldObject]]]:
+    """Each look at which a variable led to something of the same type, with what it was."""
+    seen: defaultdict[object, list[tuple[HeldObjects, HeldObject]]] = defaultdict(list)
+    for look in record.held:
+        for each in look.objects:
+            seen[each.holder, each.stack[0][:2], each.container].append((look, each))
+    return seen
 
 
 def _objects(measured: MeasuredMemory) -> Iterator[MemoryFinding]:
     """Yield large containers of many objects, as they were when last seen."""
-    together = measured.host.most.together if measured.host.most else 0
-    seen: defaultdict[object, list[HostObject]] = defaultdict(list)
-    for each in measured.record.host_objects:
-        seen[each.holder, each.holder_stack[0][:2]].append(each)
-    for held in measured.record.last_host_objects:
-        same = seen[held.holder, held.holder_stack[0][:2]]
-        stays = len({each.step for each in same}) > 1 and {each.length for each in same} == {held.length}
-        if held.objects < MIN_OBJECTS or held.spare_bytes < LARGE * together or not stays:
-            continue
-        function, file, line = object_filled_at(held)
-        yield MemoryFinding(
-            cause="python-objects",
-            place="host",
-            file=file,
-            line=line or None,
-            function=function,
-            holder=held.holder,
-            gain_bytes=held.spare_bytes,
-            share=held.spare_bytes / max(together, 1),
-            measured=False,
-            bytes_a_step=0.0,
-            words=f"{held.holder}, a {held.container}, has {held.objects:,} Python objects. If nothing reads it any "
-            "more, delete it; else keep numbers in an array, and texts in one text and an array of where each begins.",
-            basis="estimated from a sample: what arrays would take less",
-        )
+    seen = _seen(measured.record)
+    for held in measured.record.last_held:
+        same = seen[held.holder, held.stack[0][:2], held.container]
+        stays = len({look.step for look, _ in same}) > 1 and {each.length for _, each in same} == {held.length}
+        is_much = held.spare_bytes >= MIN_SHARE_OF_OBJECTS * measured.host.most_bytes
+        if held.objects >= MIN_OBJECTS and is_much and stays:
+            at, about = object_filled_at(held), {"container": held.container, "objects": held.objects}
+            whole = measured.host.most_bytes
+            yield MemoryFinding(PYTHON_OBJECTS, "host", held.spare_bytes, whole, at, held.holder, False, figures=about)
 
 
 def _grown(
-    measured: MeasuredMemory, growth: ProcessGrowth | None, first: HostObject, last: HostObject
+    measured: MeasuredMemory, growth: ProcessGrowth | None, first: HeldObject, last: HeldObject, steps: int
 ) -> MemoryFinding | None:
-    entries, steps = last.length - first.length, last.step - first.step
-    if (first.identity, first.pid) != (last.identity, last.pid):
-        return None  # it was made anew, as by each step or epoch
+    entries = last.length - first.length
     kept = [each for each in first.first_entries if each in last.first_entries]
-    if 2 * len(kept) < len(first.first_entries):
-        return None
+    if first.identity != last.identity or 2 * len(kept) < len(first.first_entries):
+        return None  # it was made anew, as by each step or epoch
     is_longer = entries >= MIN_ENTRIES or (entries > 0 and last.bytes - first.bytes >= MIN_GROWN)
     if not is_longer or steps <= 0:
         return None
-    rate = last.bytes * entries / last.length / steps
-    most = measured.host.most
-    if most is None or rate * STEPS < MIN_SHARE * most.together or (growth and rate < EXPLAINS * growth.bytes_a_step):
+    rate, most = last.bytes * entries / last.length / steps, measured.host.most_bytes
+    explains = not growth or rate >= MIN_SHARE_OF_GROWTH * growth.bytes_a_step
+    if not most or rate * STEPS < MIN_SHARE * most or not explains:
         return None
-    function, file, line = object_filled_at(last, grows=True)
-    grows = (
+    pace = (
         f"{entries / steps:.1f} entries a step" if 10 * entries > steps else f"an entry in {steps / entries:.0f} steps"
     )
-    what = f"{last.holder}, a {last.container}, grows by {grows}, and has {last.length}. "
-    if last.container == LRU_CACHE:
-        words = f"It was asked {last.asked} times and had the answer {last.answered} times. Give lru_cache a limit "
-        words += "(maxsize=...), or take it away if the same is not asked for again."
-    elif "_hooks" in last.holder:
-        words = (
-            "Hooks are registered again and again. Keep what register_forward_hook() returns, and call its remove()."
-        )
-    elif last.container in QUEUES:
-        words = "What fills it is faster than what takes from it. "
-        words += (
-            "If its oldest entries are not used any more, give it a largest length: deque(maxlen=...) drops them."
-            if last.container == "deque"
-            else "If another thread takes from it, give it a largest length, such as maxsize=4: what fills it then "
-            "waits. A thread that empties what it fills itself would wait for ever."
-        )
-    else:
-        words = "Keep only what is used of it later: numbers, or the last few entries; or write the rest to disk."
-    return MemoryFinding(
-        cause="objects-kept",
-        place="host",
-        file=file,
-        line=line or None,
-        function=function,
-        holder=last.holder,
-        gain_bytes=last.bytes,
-        share=min(last.bytes / max(most.together, 1), 1.0),
-        measured=False,
-        bytes_a_step=rate,
-        words=what + words,
-        basis="estimated from the size of some entries" + ("; the process was seen to grow" if growth else ""),
-    )
+    kind = OF_TYPES.get(last.container, HOOKS_GROW if "_hooks" in last.holder else OBJECTS_KEPT)
+    about = {"container": last.container, "length": last.length, "asked": last.asked, "answered": last.answered}
+    about |= {"pace": pace, "seen": "; the process was seen to grow" if growth else ""}
+    at = object_filled_at(last, grows=True)
+    return MemoryFinding(kind, "host", last.bytes, most, at, last.holder, False, rate, figures=about)

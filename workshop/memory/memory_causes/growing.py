@@ -7,89 +7,107 @@ from pathlib import Path
 
 from workshop.memory.assignments import assignment_of, given_at
 from workshop.memory.growth import MIN_BYTES_A_STEP, GrowingLine, growing_lines, process_growth
-from workshop.memory.memory_findings import MemoryFinding
-from workshop.memory.memory_lines import MIN_HOLDER_STEPS, devices_of, innermost
+from workshop.memory.memory_findings import MemoryCause, MemoryFinding
+from workshop.memory.memory_lines import MIN_HOLDER_STEPS, UNKNOWN, innermost
+from workshop.memory.memory_record import MemoryRecord
 from workshop.memory.memory_run import MeasuredMemory
-from workshop.probe.memory.holder_names import GRAPH
 from workshop.probe.memory.memory_notes import OldGraph, TensorKind
 from workshop.probe.observations import WireFrame
-from workshop.terminal import some_of
+
+LEFT = "counted: what each recorded step has left"
+LEFT_AND_GROWN = "counted: what each recorded step has left, and what the process has grown by"
+ONLY_LATER = "Only what a later backward pass goes through has to stay."
+LET_GO = MemoryCause(
+    "graph-kept",
+    "{who} keeps the graphs of steps that are over. {operations}Instead, keep a number, loss.item(), or a tensor "
+    f"without its graph, loss.detach(). {ONLY_LATER}",
+    LEFT_AND_GROWN,
+    grows=True,
+)
+LET_ALL_GO = MemoryCause(
+    "graph-kept",
+    "{who} keeps the graphs of steps that are over. {operations}Instead, count or add up what is needed of it in each "
+    "step, and keep these numbers; .detach() lets only the graph go, and what is held by itself stays. "
+    f"{ONLY_LATER}",
+    LEFT_AND_GROWN,
+    grows=True,
+)
+CYCLES = MemoryCause(
+    "graph-of-gradients",
+    "backward(create_graph=True) keeps a graph of the gradients, and the parameters hold their gradients: a cycle that "
+    "only Python's garbage collector frees, now and then. If no others are taken of these gradients, call backward() "
+    "without it; if they are, torch.autograd.grad() makes no cycle.",
+    LEFT_AND_GROWN,
+)
+OUTPUTS_KEPT = MemoryCause(
+    "outputs-kept",
+    "{who} {what}{drops}. Keep only what is used later: numbers (.item()), or the last few; or move them to disk.",
+    LEFT,
+    grows=True,
+)
+EPOCH_KEPT = MemoryCause(
+    "epoch-kept",
+    "{who} {what}, until the epoch is over. Add up what is needed of them instead{move}.",
+    LEFT,
+)
 
 MIN_STEPS = 5
 MIN_OPERATIONS_A_STEP = 0.5
-"""A graph that gains fewer operations a step may be one of another kind, such as that of an initial state."""
+"""Steps, and operations that a graph gains with each, at least: else it may be another one, as of an initial state."""
 
 MIN_GROWTH = 1.5
-"""A graph that grows has this many times the operations that it had when half as many steps were over, at least."""
-
-CYCLES = (
-    "backward(create_graph=True) keeps a graph of the gradients, and the parameters hold their gradients: a cycle that "
-    "only Python's garbage collector frees, now and then. If no others are taken of these gradients, call backward() "
-    "without it; if they are, torch.autograd.grad() makes no cycle."
-)
-LET_GO = "keep a number, loss.item(), or a tensor without its graph, loss.detach()"
-LET_ALL_GO = (
-    "count or add up what is needed of it in each step, and keep these numbers; .detach() lets only the graph go, and "
-    "what is held by itself stays"
-)
+"""Times, at least, that a graph has the operations that it had when half as many steps were over."""
 
 
 def find(measured: MeasuredMemory) -> Iterator[MemoryFinding]:
     """Yield what grows; of one line to change, as one finding."""
     of_lines: defaultdict[object, list[MemoryFinding]] = defaultdict(list)
     for each in _grown(measured):
-        of_lines[(each.file, each.line) if each.line else each].append(each)
+        of_lines[(each.file, each.line) if each.line else id(each)].append(each)
     yield from map(_together, of_lines.values())
 
 
 def _together(findings: list[MemoryFinding]) -> MemoryFinding:
     """What one line keeps, named by the first of the findings, or by the largest of those that are alike."""
     first = max((each for each in findings if each.cause == findings[0].cause), key=lambda each: each.bytes_a_step)
-    others = sorted({each.holder for each in findings if each.holder != first.holder})
-    so_are = f" The same goes for {some_of(others)}." if others else ""
     return replace(
         first,
         gain_bytes=sum(each.gain_bytes for each in findings),
-        share=min(sum(each.share for each in findings), 1.0),
         bytes_a_step=sum(each.bytes_a_step for each in findings),
-        words=first.words + so_are,
+        others=tuple(sorted({each.holder for each in findings if each.holder != first.holder})),
     )
 
 
-def _grown(measured: MeasuredMemory) -> Iterator[MemoryFinding]:
-    lines = growing_lines(measured.record)
+def _grown(measured: MeasuredMemory) -> list[MemoryFinding]:
+    record, found = measured.record, list[MemoryFinding]()
+    lines = growing_lines(record)
     nobodys = [each for each in lines if not each.holder]
-    graph = _growing_graph(measured) or (_last_graph(measured) if nobodys else None)
+    graph = _growing_graph(record) or (_last_graph(record) if nobodys else None)
     of_graph = [each for each in lines if _is_of_graph(each, graph)]
-    backward = _backward_with_graph(measured)
+    backward = _backward_with_graph(record)
     if backward and graph and not graph.holder:
         of_graph = [each for each in lines if not each.holder or _is_of_graph(each, graph)]
-        function, file, line = backward
-        found = _graph_kept(measured, of_graph, graph)
-        yield replace(found, cause="graph-of-gradients", function=function, file=file, line=line, words=CYCLES)
+        found.append(replace(_graph_kept(measured, of_graph, graph), kind=CYCLES, at=backward))
     elif of_graph or graph:
-        yield _graph_kept(measured, of_graph, graph)
-    for each in lines:
-        if each not in of_graph:
-            yield _kept(measured, each)
+        found.append(_graph_kept(measured, of_graph, graph))
+    return found + [_kept(record, each) for each in lines if each not in of_graph]
 
 
 def _is_of_graph(line: GrowingLine, graph: OldGraph | None) -> bool:
     """Whether tensors are there because of a graph: autograd keeps them, or they have one that goes back."""
-    if line.holder.startswith(GRAPH) or (not line.holder and (graph or line.kind == TensorKind.ACTIVATIONS)):
+    if line.by_graph or (not line.holder and (graph or line.kind == TensorKind.ACTIVATIONS)):
         return True
     return graph is not None and bool(line.holder) and line.holder == graph.holder
 
 
-def _growing_graph(measured: MeasuredMemory) -> OldGraph | None:
+def _growing_graph(record: MemoryRecord) -> OldGraph | None:
     """The largest graph that goes back to earlier steps, if it gains operations with each step, or does in an epoch."""
-    graphs = _of_several_steps(measured.record.graphs)
-    for steps in sorted({each.steps for each in graphs}, reverse=True):
-        for each in sorted((one for one in graphs if one.steps == steps), key=lambda one: -one.old_operations):
-            same = [one for one in graphs if one.holder == each.holder]
-            is_old = _grows(each.old_operations, steps) and not _stays(each, same)
-            if is_old or _grows(each.epoch_operations, each.epoch_steps):
-                return each
+    graphs = _of_several_steps(record.graphs)
+    for graph in sorted(graphs, key=lambda each: (-each.steps, -each.old_operations)):
+        is_old = _grows(graph.old_operations, graph.steps)
+        is_old = is_old and not _stays(graph, [each for each in graphs if each.holder == graph.holder])
+        if is_old or _grows(graph.epoch_operations, graph.epoch_steps):
+            return graph
     return None
 
 
@@ -98,19 +116,19 @@ def _of_several_steps(graphs: list[OldGraph]) -> list[OldGraph]:
     return [each for each in graphs if each.holder_steps >= MIN_HOLDER_STEPS]
 
 
-def _last_graph(measured: MeasuredMemory) -> OldGraph | None:
+def _last_graph(record: MemoryRecord) -> OldGraph | None:
     """The largest graph of the last look that a variable holds: what grows, and nobody holds, hangs on it."""
-    graphs = _of_several_steps(measured.record.graphs)
+    graphs = _of_several_steps(record.graphs)
     steps = max((each.steps for each in graphs), default=0)
     held = [each for each in graphs if each.steps == steps and each.holder]
     return max(held, key=lambda each: each.old_operations, default=None)
 
 
-def _backward_with_graph(measured: MeasuredMemory) -> WireFrame | None:
+def _backward_with_graph(record: MemoryRecord) -> WireFrame | None:
     """The line of a backward pass that keeps a graph of the gradients, if there is one."""
-    freed = [each for segment in measured.record.training for each in segment.freed]
-    stacks = [stack for cause, _, stack in freed if cause.startswith("graph-of-gradients") and stack >= 0]
-    return innermost(measured.record.stacks[stacks[-1]]) if stacks else None
+    freed = [each for segment in record.training for each in segment.freed]
+    stacks = [each.stack for each in freed if each.cause == CYCLES.name and each.stack >= 0]
+    return innermost(record.stacks[stacks[-1]]) if stacks else None
 
 
 def _stays(graph: OldGraph, graphs: list[OldGraph]) -> bool:
@@ -133,96 +151,68 @@ def _is_of_epoch(graph: OldGraph) -> bool:
 
 def _operations(graph: OldGraph) -> str:
     if _grows(graph.old_operations, graph.steps) and not _is_of_epoch(graph):
-        return f"{graph.old_operations} operations of {graph.steps} earlier steps"
-    return f"{graph.epoch_operations} operations of the epoch's {graph.epoch_steps} earlier steps"
+        return f"{graph.old_operations} operations of {graph.steps} earlier steps hang on it. "
+    return f"{graph.epoch_operations} operations of the epoch's {graph.epoch_steps} earlier steps hang on it. "
 
 
 def _graph_kept(measured: MeasuredMemory, lines: list[GrowingLine], graph: OldGraph | None) -> MemoryFinding:
     """All lines whose tensors a graph keeps are one finding, at the holder."""
     host = process_growth(measured.host.looks, measured.reports)
-    holder = graph.holder if graph else next((each.holder.removeprefix(GRAPH) for each in lines if each.holder), "")
-    held = [(each.holder, each.bytes_a_step, each.bytes) for each in lines] or _held(measured, graph)
-    of_tensors, gained = sum(each for _, each, _ in held), sum(each for _, _, each in held)
-    in_python = host.bytes_a_step if host else 0.0
-    is_in_python = not lines and in_python > of_tensors  # of tensors that are too small to be told of, the nodes count
-    rate = in_python if is_in_python else of_tensors
-    if host and is_in_python:
-        gained = max(gained, host.bytes)
-    function, file, line = _place(holder, lines, graph)
-    operations = f"{_operations(graph)} hang on it. " if graph else ""
-    by_itself = sum(each for holder, each, _ in held if holder and not holder.startswith(GRAPH))
-    let_go = LET_ALL_GO if by_itself > max(rate / 2, MIN_BYTES_A_STEP) else LET_GO
-    return MemoryFinding(
-        cause="graph-kept",
-        place=lines[0].device if lines else "host",
-        file=file,
-        line=line or None,
-        function=function,
-        holder=holder,
-        gain_bytes=round(gained),
-        share=_share(measured, lines[0].device if lines else "cpu", gained),
-        measured=True,
-        bytes_a_step=rate,
-        words=f"{holder or 'Something'} keeps the graphs of steps that are over. {operations}Instead, {let_go}. "
-        "Only what a later backward pass goes through has to stay.",
-        basis="counted: what each recorded step has left, and what the process has grown by",
-    )
+    holder = graph.holder if graph else next((each.holder for each in lines if each.holder), "")
+    held = [(each.by_graph or not each.holder, each.bytes_a_step, each.bytes) for each in lines]
+    held = held or _held(measured.record, graph)
+    rate, gained = sum(each for _, each, _ in held), float(sum(each for _, _, each in held))
+    if host and not lines and host.bytes_a_step > rate:  # tensors are too small to be told of: the nodes count
+        rate, gained = host.bytes_a_step, max(gained, host.bytes)
+    by_itself = sum(each for is_graphs, each, _ in held if not is_graphs)
+    device, at = lines[0].device if lines else "host", _place(holder, lines, graph)
+    kind = LET_ALL_GO if by_itself > max(rate / 2, MIN_BYTES_A_STEP) else LET_GO
+    about = {"who": holder or "Something", "operations": _operations(graph) if graph else ""}
+    peak = _peak_of(measured.record, device)
+    return MemoryFinding(kind, device, round(gained), peak, at, holder, bytes_a_step=rate, figures=about)
 
 
-def _held(measured: MeasuredMemory, graph: OldGraph | None) -> list[tuple[str, float, int]]:
-    """What there was of earlier steps in the end, at the holder of a graph: who holds it, bytes a step, and bytes."""
-    last = measured.record.last
+def _held(record: MemoryRecord, graph: OldGraph | None) -> list[tuple[bool, float, int]]:
+    """What there was of earlier steps in the end, at the holder of a graph: by the graph alone, bytes a step, bytes."""
+    last = record.last
     if last is None or graph is None or not graph.holder:
         return []
-    rows = [each for each in last.at_end if each.holder.removeprefix(GRAPH) == graph.holder]
+    rows = [each for each in last.at_end if each.holder == graph.holder]
     steps = graph.epoch_steps if _is_of_epoch(graph) else graph.steps
     sizes = [each.bytes if each.stack < 0 else each.older_bytes for each in rows]  # nobody saw those allocated
-    return [(each.holder, size / steps, size) for each, size in zip(rows, sizes, strict=True)]
+    return [(each.by_graph, size / steps, size) for each, size in zip(rows, sizes, strict=True)]
 
 
-def _place(holder: str, lines: list[GrowingLine], graph: OldGraph | None) -> tuple[str, str, int]:
+def _place(holder: str, lines: list[GrowingLine], graph: OldGraph | None) -> WireFrame:
     """The line that assigns to the holder, if the source shows it; else that of the tensors."""
     stacks = [graph.holder_stack] if graph else []
-    stacks += [each.holder_stack for each in lines if each.holder.removeprefix(GRAPH) == holder]
+    stacks += [each.holder_stack for each in lines if each.holder == holder]
     for each in stacks:
         if filled := assignment_of(holder, each, grows="[...]" in holder):
             return given_at(holder, filled)
     made = [(each.function, each.file, each.line) for each in lines if each.file]
     held = [(*each[0][:2], 0) for each in stacks if each]
-    return next(iter([*made, *held]), ("", "", 0))
+    return next(iter([*made, *held]), UNKNOWN)
 
 
-def _kept(measured: MeasuredMemory, line: GrowingLine) -> MemoryFinding:
-    at = assignment_of(line.holder, line.holder_stack, grows="[...]" in line.holder)
-    function, file, number = at or (line.function, line.file, line.line)
-    held = f"{line.holder} ({line.held_in}) holds" if line.holder else "Something holds"
-    of_file = f" of {Path(line.file).name}" if file != line.file else ""
+def _kept(record: MemoryRecord, line: GrowingLine) -> MemoryFinding:
+    made = (line.function, line.file, line.line)
+    at = assignment_of(line.holder, line.holder_stack, grows="[...]" in line.holder) or made
+    of_file = f" of {Path(line.file).name}" if at[1] != line.file else ""
     what = f"what line {line.line}{of_file} makes in each step" if line.file else "tensors of each step"
-    if line.until == "epoch":
-        move = ", or move them to the CPU as they come" if line.device != "cpu" else ""
-        how = f", until the epoch is over. Add up what is needed of them instead{move}"
-    else:
-        drops = ", and drops nothing" if line.holder else ""
-        how = f"{drops}. Keep only what is used later: numbers (.item()), or the last few; or move them to disk"
     dtype = f" ({line.dtype})" if line.dtype not in ("float32", "") else ""
-    return MemoryFinding(
-        cause="epoch-kept" if line.until == "epoch" else "outputs-kept",
-        place=line.device,
-        file=file,
-        line=number or None,
-        function=function,
-        holder=line.holder,
-        gain_bytes=line.bytes,
-        share=_share(measured, line.device, line.bytes),
-        measured=True,
-        bytes_a_step=line.bytes_a_step,
-        words=f"{held} {what}{dtype}{how}.",
-        basis="counted: what each recorded step has left",
-    )
+    about = {
+        "who": f"{line.holder} ({line.held_in}) holds" if line.holder else "Something holds",
+        "what": f"{what}{dtype}",
+        "drops": ", and drops nothing" if line.holder else "",
+        "move": ", or move them to the CPU as they come" if line.device != "cpu" else "",
+    }
+    kind, peak = EPOCH_KEPT if line.until == "epoch" else OUTPUTS_KEPT, _peak_of(record, line.device)
+    rate = line.bytes_a_step
+    return MemoryFinding(kind, line.device, line.bytes, peak, at, line.holder, bytes_a_step=rate, figures=about)
 
 
-def _share(measured: MeasuredMemory, device: str, size: float) -> float:
-    peaks = [of.peak_bytes for each in measured.record.segments for of in each.devices if of.device == device]
-    if device not in devices_of(measured.record) or not peaks:
-        return 0.0
-    return min(size / max(peaks), 1.0)
+def _peak_of(record: MemoryRecord, place: str) -> int:
+    """The highest peak of a device, or that of the CPU for what is in Python; 0 if nothing was seen of it."""
+    device = "cpu" if place == "host" else place
+    return max((of.peak_bytes for each in record.segments for of in each.devices if of.device == device), default=0)

@@ -7,17 +7,25 @@ from typing import Any, NamedTuple
 from workshop.probe.memory.process_memory import in_memory
 
 PLACES, STRETCH = 1024, 64
-"""So many places in an array are looked at, and so many values there."""
+"""Places in an array that are looked at, and values at each."""
+
+MIN_ARRAY = 1 << 20
+"""Bytes of an array, at least, that is told of."""
 
 MIN_OTHERS = 100
-"""So many of the values are not 0, at least: what is not filled yet says nothing."""
+"""Values that are not 0, at least: what is not filled yet says nothing."""
 
 LEVELS = 256
-"""So many different values can be told apart in a byte."""
+"""Different values that can be told apart in a byte."""
 
-LITTLE = 1e-5
+MAX_ROUNDING = 1e-5
+"""Share of their spread, at most, by which float32 may change values to round them well."""
+
 MIN_ROWS, MAX_SHIFT, MAX_ROW = 256, 16, 1 << 16
-MOST = 0.9
+"""Rows, at least, entries that each is shifted by, and bytes of one, at most, where windows are looked for."""
+
+MIN_SHARE = 0.9
+"""Share of an array, at least, that is in memory where windows are looked for, and of its rows that differ."""
 
 
 def loaded_numpy() -> Any:
@@ -48,7 +56,7 @@ def content_of(array: Any) -> ArrayContent:
     stretches = [flat[each : each + STRETCH] for each, is_there in zip(first, are_there, strict=True) if is_there]
     resident = len(stretches) / PLACES
     narrower, rounds_well = narrower_type(loaded_numpy().concatenate(stretches)) if stretches else ("", False)
-    window, shift = repeats(array) if resident > MOST and array.flags.c_contiguous else (0, 0)
+    window, shift = repeats(array) if resident > MIN_SHARE and array.flags.c_contiguous else (0, 0)
     return ArrayContent(resident, narrower, rounds_well, window, shift)
 
 
@@ -75,7 +83,7 @@ def narrower_type(values: Any) -> tuple[str, bool]:
     with np.errstate(all="ignore"):
         rounded = values.astype("float32")
         is_exact = bool((rounded == values).all())
-        return "float32" * is_exact, bool(abs(rounded - values).max() <= LITTLE * values.std())
+        return "float32" * is_exact, bool(abs(rounded - values).max() <= MAX_ROUNDING * values.std())
 
 
 def repeats(array: Any) -> tuple[int, int]:
@@ -89,7 +97,7 @@ def repeats(array: Any) -> tuple[int, int]:
     dice = Random(0)
     first = [dice.randrange(len(array) - 1) for _ in range(STRETCH)]
     rows, following = (np.asarray(array[places]) for places in (first, [each + 1 for each in first]))  # copies
-    if not _varies(rows) or (rows == following).reshape(STRETCH, -1).all(1).mean() > 1 - MOST:
+    if not _varies(rows) or (rows == following).reshape(STRETCH, -1).all(1).mean() > 1 - MIN_SHARE:
         return 0, 0
     for axis in {1, array.ndim - 1}:
         length = array.shape[axis]

@@ -20,10 +20,10 @@ from workshop.probe.trials.trial_race import NothingToTryError, random_states_ke
 NAME = "checkpointing"
 
 MIN_BLOCKS = 3
-"""A model that has no list of at least so many parts has no blocks."""
+"""Parts of a list of modules, at least, that are blocks."""
 
-OF_MODEL = 4
-"""The memory of a trial, in that of the parameters: a copy, its gradients, and room for a pass."""
+TIMES_MODEL = 4
+"""The memory of a trial, in that of the parameters: a copy, its gradients, and a pass."""
 
 
 def try_checkpoints(model: nn.Module, inputs: Any, options: Any, events: EventFile) -> None:
@@ -33,7 +33,7 @@ def try_checkpoints(model: nn.Module, inputs: Any, options: Any, events: EventFi
     try:
         with warnings.catch_warnings(), random_states_kept():
             warnings.simplefilter("ignore")
-            ensure_room(model.parameters(), OF_MODEL)
+            ensure_room(model.parameters(), TIMES_MODEL)
             copied = copied_model(of_one_process(model))
             given, named = copied_arguments(inputs, options)
             before = _peak(lambda: forward_and_backward(copied, given, named), device)

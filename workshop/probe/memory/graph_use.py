@@ -1,14 +1,12 @@
 """Which activations a backward pass finds and need not: for gradients that change nothing, or of several passes."""
 
-from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from functools import cached_property
 from typing import Any, NamedTuple
 
 import torch
 from torch import nn
 
-from workshop.probe.backward_graph import nodes_of
+from workshop.probe.backward_graph import BackwardGraph, following_of, nodes_below
 from workshop.probe.internals import saved_tensors, sequence_number
 from workshop.probe.memory.storage_lives import Life, StorageLives
 from workshop.probe.memory.user_stacks import UserCall, UserStacks
@@ -16,8 +14,8 @@ from workshop.probe.memory.user_stacks import UserCall, UserStacks
 ADDS_UP = ("Add", "Sub", "Neg", "Div", "Mul", "Sum", "Mean", "Stack", "Cat", "Unsqueeze", "View", "Squeeze", "ToCopy")
 """What adds up losses, perhaps with a factor: the first letters of the nodes."""
 
-LARGE = 0.1
-"""Where to change something, storages decide that are at least this part as large as the largest."""
+MIN_SHARE_OF_LARGEST = 0.1
+"""Size, at least, as a share of the largest storage, of those that decide where to change something."""
 
 SHAPES = ("TBackward", "Transpose", "Permute", "View", "UnsafeView", "ToCopy", "Expand", "Unsqueeze", "Squeeze")
 """What may be between a parameter and the operator that computes with it: the first letters of the nodes."""
@@ -44,19 +42,18 @@ class GraphUse:
     """
 
     def __init__(self, roots: list[torch.Tensor], lives: StorageLives) -> None:
-        self._roots, self._lives = roots, lives
-        self._nodes = nodes_of(roots)
+        self._graph, self._lives = BackwardGraph(roots), lives
 
     def unused(self, trained: Collection[int]) -> Freed:
         """Return what is kept only for gradients of parameters whose identities are not among the `trained` ones."""
-        useful = self._above(each for each in self._nodes if _is_wanted(getattr(each, "variable", None), trained))
-        unused = [each for each in self._nodes if each not in useful]
+        useful = self._graph.above(node for node, leaf in self._graph.leaves.items() if _is_wanted(leaf, trained))
+        unused = [each for each in self._graph.nodes if each not in useful]
         if not useful or not unused:
             return Freed()
         others, freed = self._stacks_of(useful), self._kept_by_these(unused, useful)
         if not freed:
             return Freed()
-        large = {each.stack for each in freed if each.size >= LARGE * max(life.size for life in freed)}
+        large = {each.stack for each in freed if each.size >= MIN_SHARE_OF_LARGEST * max(life.size for life in freed)}
         return Freed(freed, call_of(self._lives.stacks, large, others), _numbers(unused))
 
     def without_gradient(self, silent: Collection[int]) -> Freed:
@@ -66,9 +63,9 @@ class GraphUse:
         exceptions, as a parameter that is chosen by `torch.where`: then parameters behind it have other gradients.
         """
         idle = self._below_and_above(self._silent_nodes(silent))
-        leaves = [leaf for each in idle if (leaf := getattr(each, "variable", None)) is not None]
-        useful = [each for each in self._nodes if each not in idle]
-        if any(id(each) not in silent for each in leaves) or any(each.grad_fn in idle for each in self._roots):
+        leaves = [leaf for node, leaf in self._graph.leaves.items() if node in idle]
+        useful = [each for each in self._graph.nodes if each not in idle]
+        if any(id(each) not in silent for each in leaves) or any(each.grad_fn in idle for each in self._graph.roots):
             return Freed()
         if not (freed := self._kept_by_these(idle, useful)):
             return Freed()
@@ -78,15 +75,14 @@ class GraphUse:
     def _silent_nodes(self, silent: Collection[int]) -> set[Any]:
         """The nodes that compute with parameters, all of which are silent."""
         found, others = set[Any](), set[Any]()
-        for leaf in self._nodes:
-            if isinstance(parameter := getattr(leaf, "variable", None), nn.Parameter):
-                ahead = [leaf]
-                while ahead:
-                    for node in self._parents[ahead.pop()]:
-                        if node.name().startswith(SHAPES):
-                            ahead.append(node)
-                        else:
-                            (found if id(parameter) in silent else others).add(node)
+        for leaf, parameter in self._graph.leaves.items():
+            ahead = [leaf] * isinstance(parameter, nn.Parameter)
+            while ahead:
+                for node in self._graph.parents[ahead.pop()]:
+                    if node.name().startswith(SHAPES):
+                        ahead.append(node)
+                    else:
+                        (found if id(parameter) in silent else others).add(node)
         return found - others
 
     def _below_and_above(self, idle: set[Any]) -> set[Any]:
@@ -94,31 +90,11 @@ class GraphUse:
         idle, ahead = set(idle), [*idle]
         while ahead:
             node = ahead.pop()
-            above = [each for each in self._parents[node] if each not in idle and _following(each) <= idle]
-            below = [each for each in _following(node) - idle if idle.issuperset(self._parents[each])]
+            above = [each for each in self._graph.parents[node] if each not in idle and following_of(each) <= idle]
+            below = [each for each in following_of(node) - idle if idle.issuperset(self._graph.parents[each])]
             idle.update(above, below)
             ahead += [*above, *below]
         return idle
-
-    @cached_property
-    def _parents(self) -> dict[Any, list[Any]]:
-        """Of each node, those that a pass comes from."""
-        parents: defaultdict[Any, list[Any]] = defaultdict(list)
-        for node in self._nodes:
-            for following in _following(node):
-                parents[following].append(node)
-        return parents
-
-    def _above(self, nodes: Iterable[Any]) -> set[Any]:
-        """These nodes, and all through which a pass comes to them."""
-        ahead = [*nodes]
-        found = set(ahead)
-        while ahead:
-            for node in self._parents[ahead.pop()]:
-                if node not in found:
-                    found.add(node)
-                    ahead.append(node)
-        return found
 
     def summed(self) -> Freed:
         """Return what all but one of several passes through the same lines keep, whose losses are added up."""
@@ -129,13 +105,13 @@ class GraphUse:
         kept = [self._kept_by(each) for each in groups]
         largest = max(kept, key=lambda each: sum(life.size for life in each))
         freed = {life for each in kept if each is not largest for life in each} - set(largest)
-        return Freed([*freed], self._lives.stack_of(self._roots[0].grad_fn))
+        return Freed([*freed], self._lives.stack_of(self._graph.roots[0].grad_fn))
 
     def _terms(self) -> list[set[Any]]:
         """The nodes of each of the terms of a sum that have no node in common but those of parameters."""
         groups: list[set[Any]] = []
-        for term in _terms_of(self._roots[0].grad_fn):
-            own = _below(term)
+        for term in _terms_of(self._graph.roots[0].grad_fn):
+            own = set(nodes_below([term])) - self._graph.leaves.keys()
             together = [each for each in groups if not each.isdisjoint(own)]
             groups = [each for each in groups if each.isdisjoint(own)] + [own.union(*together)]
         return groups
@@ -154,16 +130,12 @@ class GraphUse:
         return {number for each in nodes if (number := self._lives.stack_of(each)) >= 0}
 
 
-def _following(node: Any) -> set[Any]:
-    return {each for each, _ in node.next_functions if each is not None}
-
-
 def _numbers(nodes: Iterable[Any]) -> frozenset[int]:
     return frozenset(map(sequence_number, nodes)) - {0}
 
 
 def _is_wanted(leaf: Any, trained: Collection[int]) -> bool:
-    return leaf is not None and (id(leaf) in trained or not isinstance(leaf, nn.Parameter))
+    return id(leaf) in trained or not isinstance(leaf, nn.Parameter)
 
 
 def _terms_of(root: Any) -> Iterator[Any]:
@@ -180,17 +152,6 @@ def _terms_of(root: Any) -> Iterator[Any]:
             ahead += following
         elif not hasattr(node, "variable"):
             yield node
-
-
-def _below(root: Any) -> set[Any]:
-    """The nodes that a pass from this one goes through, without those of parameters."""
-    found, ahead = set[Any](), [root]
-    while ahead:
-        node = ahead.pop()
-        if node not in found and not hasattr(node, "variable"):
-            found.add(node)
-            ahead += [each for each, _ in node.next_functions if each is not None]
-    return found
 
 
 def call_of(stacks: UserStacks, some: Collection[int], others: Collection[int]) -> int:

@@ -1,32 +1,22 @@
 """Names who holds an object: the variable, and the way from it, such as `tracker.history[...]`."""
 
 import gc
-import os
 import re
-import sys
-import threading
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from types import CellType, FrameType, FunctionType, GeneratorType, ModuleType, TracebackType
 from typing import Any
 
-from workshop.probe.internals import frame_above, frames_of, locals_of
+from workshop.probe.internals import locals_of
+from workshop.probe.memory.variables import CONTAINERS, classes_of, running_frames, user_modules, variables_of, waits_at
 from workshop.probe.observations import WireFrame
 from workshop.probe.user_code import is_user_code
 
-MAX_STEPS = 9
-"""The way from a variable to what it holds is followed for so many steps."""
-
-MAX_WIDTH = 400
-"""No more objects are looked at in each of them."""
+MAX_STEPS, MAX_WIDTH = 9, 400
+"""Steps from what is held back to a variable, and objects that are looked at in each of them, at most."""
 
 _KEY = re.compile(r"^\['(\w+)'\]")
-
-GRAPH = "the graph of "
-"""How the name of a holder begins that is a graph."""
-
-CONTAINERS = (list, tuple, set, frozenset, deque)
 
 
 @dataclass(frozen=True)
@@ -47,27 +37,6 @@ class Holder:
         return self.frame, *self.classes
 
 
-@dataclass(frozen=True)
-class Variable:
-    """A variable, or what one leads to."""
-
-    name: str
-    """Such as "history", or "tracker.history" for what it leads to."""
-    value: Any
-    frame: WireFrame
-    """As in `Holder`."""
-    of: "Variable | None" = None
-    """What has it as an attribute or an entry; None for a variable."""
-
-    @property
-    def stack(self) -> tuple[WireFrame, ...]:
-        """Where what fills it may be, as of a `Holder`."""
-        owner = self.of
-        while owner is not None and issubclass(type(owner.value), (dict, *CONTAINERS)):
-            owner = owner.of
-        return self.frame, *(classes_of(owner.value) if owner else ())
-
-
 class _HolderWay:
     """An object on the way from a variable to what is held."""
 
@@ -84,7 +53,7 @@ def name_holders(objects: Sequence[Any], extra_frames: Iterable[FrameType] = ())
         objects: they are not changed.
         extra_frames: those of a traceback, whose variables are still there.
     """
-    roots = _variables([*_running_frames(), *extra_frames])
+    roots = _variables([*running_frames(), *extra_frames])
     found: list[Holder | None] = [None] * len(objects)
     ways = [_HolderWay(number, each, "") for number, each in enumerate(objects)]
     seen = {(number, id(each)) for number, each in enumerate(objects)}
@@ -94,40 +63,13 @@ def name_holders(objects: Sequence[Any], extra_frames: Iterable[FrameType] = ())
             root = roots.get(id(way.value))
             if root and found[way.target] is None:
                 found[way.target] = Holder(f"{root.expression}{way.suffix}", root.frame, way.classes, way.limit)
-            elif (frame := _waits_at(way.value)) is not None:  # a loop has it, and no variable
+            elif (frame := waits_at(way.value)) is not None:  # a loop has it, and no variable
                 waiting.setdefault(way.target, Holder(way.suffix.removeprefix("."), frame, way.classes, way.limit))
         ways = [way for way in ways if found[way.target] is None][:MAX_WIDTH]
         if not ways:
             break
         ways = _one_step_back(ways, seen)
     return [each or waiting.get(number) for number, each in enumerate(found)]
-
-
-def _waits_at(value: Any) -> WireFrame | None:
-    """Where a generator of the user's waits for its next turn; None for anything else."""
-    frame = value.gi_frame if isinstance(value, GeneratorType) else None
-    if frame is None or not is_user_code(frame.f_code.co_filename):
-        return None
-    return frame.f_code.co_name, frame.f_code.co_filename, frame.f_lineno or 0
-
-
-def classes_of(value: Any) -> tuple[WireFrame, ...]:
-    """Return the classes of an object that are the user's, the innermost first: the name, the file, and line 0.
-
-    Of a class, they are itself and those that it derives from.
-    """
-    found = []
-    for each in (value if isinstance(value, type) else type(value)).__mro__:
-        path = getattr(sys.modules.get(each.__module__), "__file__", None)
-        if isinstance(path, str) and is_user_code(path):
-            found.append((each.__qualname__, path, 0))
-    return tuple(found)
-
-
-def user_variables() -> list[Variable]:
-    """Return the variables of the user's functions that run, outermost first, and of the user's modules."""
-    frames = [each for each in _running_frames() if is_user_code(each.f_code.co_filename)]
-    return [*(each for frame in frames[::-1] for each in _variables_of(frame)), *user_modules()]
 
 
 def _one_step_back(ways: list[_HolderWay], seen: set[tuple[int, int]]) -> list[_HolderWay]:
@@ -202,35 +144,6 @@ def _variables(frames: Sequence[FrameType]) -> dict[int, Holder]:
     found: dict[int, Holder] = {}
     outermost_first = frames[::-1]
     by_whom = sorted(outermost_first, key=lambda each: not is_user_code(each.f_code.co_filename))
-    for each in (*(variable for frame in by_whom for variable in _variables_of(frame)), *user_modules()):
+    for each in (*(variable for frame in by_whom for variable in variables_of(frame)), *user_modules()):
         found.setdefault(id(each.value), Holder(each.name, each.frame))
     return found
-
-
-def _variables_of(frame: FrameType) -> list[Variable]:
-    where = frame.f_code.co_name, frame.f_code.co_filename, frame.f_lineno or 0
-    return [Variable(name, value, where) for name, value in locals_of(frame).items()]
-
-
-def user_modules() -> Iterator[Variable]:
-    """Yield the variables of the user's modules."""
-    for module in list(sys.modules.values()):
-        # Not all that is there is a module, even if it says so; and a lazy one is left as it is.
-        names = object.__getattribute__(module, "__dict__") if issubclass(type(module), ModuleType) else {}
-        path = names.get("__file__")
-        if isinstance(path, str) and is_user_code(path) and os.path.exists(path):  # that of torch.ops is no path
-            for name, value in list(names.items()):
-                yield Variable(name, value, ("<module>", path, 0))
-
-
-def _running_frames() -> list[FrameType]:
-    """The frames of all threads, innermost first, without those of the workshop."""
-    own: FrameType | None = frame_above(2)
-    found = []
-    while own is not None:
-        found.append(own)
-        own = own.f_back
-    for thread in threading.enumerate():
-        if thread.ident not in (threading.get_ident(), None):
-            found += frames_of(thread.ident)
-    return [each for each in found if not each.f_globals.get("__name__", "").startswith("workshop.probe")]

@@ -1,6 +1,7 @@
 """Finds the containers and arrays that variables of the user's code lead to, with their lengths and their sizes."""
 
 import queue
+import sys
 from collections import deque
 from collections.abc import Iterator
 from contextlib import suppress
@@ -12,6 +13,7 @@ from torch.utils.data import Dataset
 
 from workshop.probe.event_file import EventFile
 from workshop.probe.memory.array_content import (
+    MIN_ARRAY,
     STRETCH,
     address_of,
     content_of,
@@ -20,53 +22,61 @@ from workshop.probe.memory.array_content import (
     places_in,
     repeats,
 )
-from workshop.probe.memory.holder_names import Variable, user_variables
-from workshop.probe.memory.memory_notes import HostObject
-from workshop.probe.memory.object_sizes import kept_by_cache, size_of
+from workshop.probe.memory.memory_notes import LRU_CACHE, HeldObject, HeldObjects
+from workshop.probe.memory.object_sizes import ObjectCount, count_objects, kept_by_cache, size_of
 from workshop.probe.memory.process_memory import is_of_file
-from workshop.probe.memory.python_objects import ObjectCount, count_objects
-from workshop.probe.memory.reached import FEW, LRU_CACHE, has_plain_length, is_a, reached
+from workshop.probe.memory.variables import (
+    CACHE,
+    FEW,
+    Variable,
+    has_plain_length,
+    is_a,
+    reached,
+    user_variables,
+    worker_variables,
+)
 from workshop.probe.observations import WireFrame
 
 KINDS = (list, dict, set, deque)
 MIN_LENGTH = 8
-"""Shorter containers are not noted."""
-
-MIN_ARRAY = 1 << 20
-"""Smaller arrays are not noted."""
+"""Entries of a container, at least, that is noted."""
 
 MIN_COUNTED = 8 << 20
-"""Of smaller containers, the objects are not counted."""
+"""Bytes of a container, at least, of which the objects are counted."""
 
 MAX_NOTED = 100
+"""Containers, and arrays, at most, that are noted: the longest and the largest ones."""
+
+MAX_OF_WORKER, NEWEST = 2000, 8
+"""Objects that are reached in a worker, and newest entries of each container that are looked at, at most: to look at
+one makes its page the worker's own."""
 
 LIMITS = ("cap", "max", "limit", "size")
 """A number of which the name has one of these, beside a container, may be the length that it will have when full."""
 
 
 def note_host_objects(step: int, events: EventFile) -> None:
-    """Note them, after so many steps."""
-    for each in host_objects(step):
-        events.write(HostObject, **each)
+    """Note the longest containers and the largest arrays, after so many steps."""
+    events.write(HeldObjects, step=step, objects=tuple(host_objects()))
 
 
-def host_objects(step: int) -> Iterator[dict[str, Any]]:
-    """Yield the longest containers and the largest arrays."""
+def host_objects() -> Iterator[HeldObject]:
+    """Yield them."""
     places = reached(user_variables())
-    yield from _containers(places, step)
-    yield from _arrays(places, step)
+    yield from _containers(places)
+    yield from _arrays(places)
     if loaded_numpy():
-        yield from _tensors(places, step)
+        yield from _tensors(places)
 
 
-def _containers(places: list[Variable], step: int) -> Iterator[dict[str, Any]]:
+def _containers(places: list[Variable]) -> Iterator[HeldObject]:
     """Yield short lists of large entries, and the longest containers.
 
     Their size is estimated from some entries, with the tensors and arrays in them.
     """
     found: dict[int, tuple[int, Variable, Any]] = {}
     for place in places:
-        if (container := opened(place.value)) and (container[0] >= MIN_LENGTH or _may_be_large(container[1])):
+        if (container := _opened(place.value)) and (container[0] >= MIN_LENGTH or _may_be_large(container[1])):
             is_record = is_a(place.value, dict) and place.of is not None and id(place.of.value) in found
             if not is_record:  # what has it is noted
                 found.setdefault(id(place.value), (container[0], place, container[1]))
@@ -76,14 +86,14 @@ def _containers(places: list[Variable], step: int) -> Iterator[dict[str, Any]]:
         with suppress(Exception):  # another thread has changed it meanwhile, or it is like nothing else
             value = list(value) if is_a(value, deque) else value
             size = size_of(value)
-            asked, answered = asked_of(place.value)
+            asked, answered = _asked_of(place.value)
             limited = _will_be_full(place, length)
             count = count_objects(value) if size >= MIN_COUNTED else ObjectCount(0, 0, 0)
             if 0 < count.objects < length / 2:  # the same ones again and again
                 size = count.bytes
             about: dict[str, Any] = {"identity": id(place.value), "first_entries": _first_entries(place.value)}
             about |= {"objects": count.objects, "spare_bytes": max(count.bytes - count.content_bytes, 0)}
-            yield _noted(place, step, length, size, has_limit=limited, asked=asked, answered=answered, **about)
+            yield _noted(place, length, size, has_limit=limited, asked=asked, answered=answered, **about)
 
 
 def _first_entries(value: Any) -> tuple[int, ...]:
@@ -96,27 +106,27 @@ def _may_be_large(value: Any) -> bool:
     return type(value) is list and len(value) > 0 and is_a(value[0], (dict, torch.Tensor))
 
 
-def opened(value: Any) -> tuple[int, Any] | None:
+def _opened(value: Any) -> tuple[int, Any] | None:
     """Return the length of a container, a queue or a cache, and what it has; None for anything else."""
-    if is_a(value, LRU_CACHE):
+    if is_a(value, CACHE):
         return value.cache_info().currsize, kept_by_cache(value)
     if is_a(value, queue.Queue):
         value = value.queue
     return (len(value), value) if is_a(value, KINDS) and has_plain_length(value, KINDS) else None
 
 
-def _arrays(places: list[Variable], step: int) -> Iterator[dict[str, Any]]:
+def _arrays(places: list[Variable]) -> Iterator[HeldObject]:
     """Yield the largest arrays of NumPy."""
     found: dict[int, tuple[Variable, Any]] = {}
     for place in places:
-        array = own_array(place.value)
+        array = _own_array(place.value)
         if array is not None and array.nbytes >= MIN_ARRAY:
             found.setdefault(address_of(array), (place, array))
-    arrays = map(own_array, _held_by_datasets(places))
+    arrays = map(_own_array, _held_by_datasets(places))
     of_datasets = {address_of(each) for each in arrays if each is not None}
     for place, array in sorted(found.values(), key=lambda each: each[1].nbytes, reverse=True)[:MAX_NOTED]:
         with suppress(Exception):  # it is like nothing else
-            yield _noted(place, step, len(array), **_about(array), of_dataset=address_of(array) in of_datasets)
+            yield _noted(place, len(array), **_about(array), of_dataset=address_of(array) in of_datasets)
 
 
 def _held_by_datasets(places: list[Variable]) -> Iterator[Any]:
@@ -140,7 +150,7 @@ def _about(array: Any) -> dict[str, Any]:
     }
 
 
-def _tensors(places: list[Variable], step: int) -> Iterator[dict[str, Any]]:
+def _tensors(places: list[Variable]) -> Iterator[HeldObject]:
     """Yield tensors on the CPU that have more bytes than what is in them needs."""
     of_datasets = {id(each) for each in _held_by_datasets(places)}
     whole = [each for each in places if type(each.value) is torch.Tensor and _is_whole(each.value)]
@@ -153,7 +163,7 @@ def _tensors(places: list[Variable], step: int) -> Iterator[dict[str, Any]]:
             if shift or narrower:
                 about = {"dtype": str(tensor.dtype).removeprefix("torch."), "shape": tuple(tensor.shape)}
                 more = {"window": window, "shift": shift, "narrower": narrower, "of_dataset": of_dataset}
-                yield _noted(place, step, len(tensor), tensor.nbytes, **about, **more)
+                yield _noted(place, len(tensor), tensor.nbytes, **about, **more)
 
 
 def _is_whole(tensor: torch.Tensor) -> bool:
@@ -178,7 +188,7 @@ def _narrower(tensor: torch.Tensor) -> str:
     return narrower_type(stretches.numpy())[0]
 
 
-def own_array(value: Any) -> Any:
+def _own_array(value: Any) -> Any:
     """Return an array that has memory of its own, or what a view is of; None for others, and for a mapped file."""
     if (np := loaded_numpy()) is None:
         return None
@@ -188,37 +198,29 @@ def own_array(value: Any) -> Any:
     return value if is_plain and (value.flags.c_contiguous or value.flags.f_contiguous) else None
 
 
-def asked_of(value: Any) -> tuple[int, int]:
+def _asked_of(value: Any) -> tuple[int, int]:
     """Return how often a function's cache was asked, and had the answer; 0 for anything else."""
-    info = value.cache_info() if is_a(value, LRU_CACHE) else None
+    info = value.cache_info() if is_a(value, CACHE) else None
     return (info.hits + info.misses, info.hits) if info else (0, 0)
 
 
-def is_limited_cache(value: Any) -> bool:
+def _is_limited_cache(value: Any) -> bool:
     """Return whether something is a function's cache that has a largest length."""
-    return is_a(value, LRU_CACHE) and value.cache_parameters()["maxsize"] is not None
+    return is_a(value, CACHE) and value.cache_parameters()["maxsize"] is not None
 
 
-def described(place: Variable) -> tuple[str, WireFrame]:
+def _described(place: Variable) -> tuple[str, WireFrame]:
     """Return the type of what was reached, and the frame of its variable; of a cache, its function."""
-    if is_a(place.value, LRU_CACHE):
+    if is_a(place.value, CACHE):
         code = getattr(place.value.__wrapped__, "__code__", None)
         frame = (code.co_name, code.co_filename, code.co_firstlineno) if code else place.frame
-        return "lru_cache", frame
+        return LRU_CACHE, frame
     return type(place.value).__name__, place.frame
 
 
-def _noted(place: Variable, step: int, length: int, size: int, **more: Any) -> dict[str, Any]:
-    container, frame = described(place)
-    return {
-        "holder": place.name,
-        "holder_stack": (frame, *place.stack[1:]),
-        "container": container,
-        "length": length,
-        "bytes": size,
-        "step": step,
-        **more,
-    }
+def _noted(place: Variable, length: int, size: int, **more: Any) -> HeldObject:
+    container, frame = _described(place)
+    return HeldObject(place.name, (frame, *place.stack[1:]), container, length, size, **more)
 
 
 def _will_be_full(place: Variable, length: int) -> bool:
@@ -226,7 +228,7 @@ def _will_be_full(place: Variable, length: int) -> bool:
     value = place.value
     if is_a(value, queue.Queue):
         return value.maxsize > 0
-    if is_limited_cache(value):
+    if _is_limited_cache(value):
         return True
     if is_a(value, deque) and value.maxlen is not None:
         return True
@@ -235,3 +237,57 @@ def _will_be_full(place: Variable, length: int) -> bool:
         type(limit) is int and limit > length and any(each in name.lower() for each in LIMITS)
         for name, limit in list(beside.items())
     )
+
+
+# In workers
+
+
+def containers_of_worker(dataset: Any) -> Iterator[HeldObject]:
+    """Yield what a worker has in its copy of the dataset, in what it iterates, and in caches of functions."""
+    places = reached(worker_variables(dataset), MAX_OF_WORKER)
+    for place in places:
+        with suppress(Exception):  # the worker has changed it meanwhile, or it is like nothing else
+            if held := _of_worker(place):
+                yield held
+    yield from _arrays_of_generators(places)
+
+
+def _of_worker(place: Variable) -> HeldObject | None:
+    array = _own_array(place.value) if place.name.startswith("dataset.") else None  # others may be of an item
+    if array is not None and array.nbytes >= MIN_ARRAY:
+        return _noted(place, len(array), array.nbytes)
+    container = None if _is_limited_cache(place.value) else _opened(place.value)
+    if container is None or container[0] < MIN_LENGTH:
+        return None
+    length, value = container
+    sizes = [_size_in_worker(each) for each in _newest(value)]
+    size = round(sum(sizes) / max(len(sizes), 1) * len(value) + sys.getsizeof(value))
+    asked, answered = _asked_of(place.value)
+    return _noted(place, length, size, asked=asked, answered=answered)
+
+
+def _newest(value: Any) -> list[Any]:
+    if isinstance(value, list):
+        return value[-NEWEST:]
+    return [*islice(reversed(dict.values(value)), NEWEST)] if isinstance(value, dict) else []
+
+
+def _size_in_worker(entry: Any) -> int:
+    """The bytes of an entry with what it contains, one level deep."""
+    if isinstance(entry, (tuple, list)):
+        return sys.getsizeof(entry) + sum(map(_size_in_worker, entry[:NEWEST]))
+    size = getattr(entry, "nbytes", None)
+    return size + 100 if isinstance(size, int) else object.__sizeof__(entry)  # pandas would look at every string
+
+
+def _arrays_of_generators(places: list[Variable]) -> Iterator[HeldObject]:
+    """Yield the arrays that variables of what is iterated lead to, those of one variable together."""
+    found = dict[tuple[str, WireFrame], dict[int, Any]]()
+    for place in places:
+        array = _own_array(place.value) if place.frame[1] and place.frame[0] != "<module>" else None
+        if array is not None and array.nbytes >= MIN_ARRAY:
+            function, file, _ = place.frame  # the line is where it has come to
+            found.setdefault((place.name, (function, file, 0)), {})[id(array)] = array
+    for (name, frame), arrays in found.items():
+        length, size = (sum(each) for each in zip(*((len(one), one.nbytes) for one in arrays.values()), strict=True))
+        yield HeldObject(name, (frame,), "ndarray", length, size, identity=min(arrays))

@@ -21,7 +21,7 @@ from workshop.probe.memory.allocator_events import AllocatorEvents
 from workshop.probe.memory.checkpoint_trial import NAME, try_checkpoints
 from workshop.probe.memory.failed_allocation import first_line, is_out_of_memory, watch_uncaught
 from workshop.probe.memory.host_objects import note_host_objects
-from workshop.probe.memory.inventory import saved_by_graphs
+from workshop.probe.memory.inventory import adopt_unseen, saved_by_graphs
 from workshop.probe.memory.memory_notes import (
     MAX_VALIDATIONS,
     MemorySegment,
@@ -30,15 +30,13 @@ from workshop.probe.memory.memory_notes import (
     TensorKind,
     TensorRow,
 )
-from workshop.probe.memory.own_pages import noting_own_pages
-from workshop.probe.memory.python_objects import AttributeCounts
+from workshop.probe.memory.process_memory import noting_own_pages
+from workshop.probe.memory.python_objects import AttributeCounts, note_touched
 from workshop.probe.memory.segment_table import FIRST_STEPS, SegmentTable
 from workshop.probe.memory.shared_storages import watch_sharing
 from workshop.probe.memory.storage_lives import UNSEEN, Life, StorageLives
 from workshop.probe.memory.tensor_holders import TensorHolders
-from workshop.probe.memory.touched_attribute import note_touched
 from workshop.probe.memory.unneeded import Unneeded
-from workshop.probe.memory.unseen_tensors import adopt_unseen
 from workshop.probe.memory.wide_items import WideBatches
 from workshop.probe.memory.would_be_freed import would_be_freed
 from workshop.probe.messages import SetStage
@@ -88,7 +86,7 @@ class MemoryMeter(StepMeter):
         super().begin()
         self.lives = StorageLives(self._on_failure)
         self.unneeded = Unneeded(self.lives)
-        self.allocator = AllocatorEvents()
+        self.allocator = AllocatorEvents(self.events)
         self.segment: SegmentName | None = None
         self.models: WeakSet[nn.Module] = WeakSet()
         self.seen_training: WeakSet[nn.Module] = WeakSet()
@@ -135,7 +133,6 @@ class MemoryMeter(StepMeter):
         """Go on to another stage: "holders" wants one more step to be recorded, with all that is known of it."""
         super().set_stage(message)
         self.is_last_wanted = message.stage == "holders"
-        self.trials = []  # those of the time are not raced here
         self.tries_checkpoints = message.stage == NAME
         if message.stage == "touch":
             for loader, name, value in self.objects.present():
@@ -330,7 +327,7 @@ class MemoryMeter(StepMeter):
     def _end_segment(self, failure: str = "") -> None:
         """Note what the segment has shown."""
         name, self.segment = self.segment, None
-        allocated = self.allocator.end()
+        allocated = self.allocator.end(self.lives.operations)
         ended_ns = time_ns()
         self.lives.end()
         if self.lives.fault:
@@ -391,7 +388,7 @@ class MemoryMeter(StepMeter):
     def _put_off(self) -> None:
         """Record a step that has not begun to compute from its first forward pass on."""
         self.segment, self.is_put_off = None, True
-        self.allocator.end()
+        self.allocator.end(self.lives.operations)
         self.lives.end()
         self.lives.dead = []
         self.is_last_wanted, self.is_last = self.is_last, False

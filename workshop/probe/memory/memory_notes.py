@@ -37,6 +37,12 @@ OF_TRAINING = (TensorKind.PARAMETERS, TensorKind.GRADIENTS, TensorKind.OPTIMIZER
 MAX_VALIDATIONS = 3
 """So many validations are recorded, the first ones."""
 
+MIN_OBJECTS = 10_000
+"""Python objects, at least, that an attribute or a container has to be told of for them."""
+
+LRU_CACHE = "lru_cache"
+"""The type of a container that is the cache of a function."""
+
 
 class SegmentName(StrEnum):
     """A stretch of a run in which every tensor is followed."""
@@ -85,6 +91,8 @@ class TensorRow:
     each step assigns anew has those of one step at most."""
     holder_limit: int = 0
     """The number of entries that a container on the way to them has at most; 0 without a limit."""
+    by_graph: bool = False
+    """Whether a graph keeps them that the holder has, and not the holder itself."""
     viewed_bytes: int = 0
     """How much of their storages tensors of Python are views of; 0 if it was not looked for."""
 
@@ -114,6 +122,18 @@ class TensorsOfDevice:
 
 
 @dataclass(frozen=True)
+class LowerPeak:
+    """By how much the peak of a device would have been lower in a segment without some tensors."""
+
+    cause: str
+    """The name of a `MemoryCause`, such as "gradients-kept"."""
+    device: str
+    bytes: int
+    stack: int
+    """The number of the stack on which to change that; -1 if it is not known."""
+
+
+@dataclass(frozen=True)
 class MemorySegment(Event):
     """Every tensor was followed for a while, such as a step."""
 
@@ -134,8 +154,7 @@ class MemorySegment(Event):
     """Whether tensors of steps that were not recorded were looked for, and holders."""
     failure: str = ""
     """The message of the allocation that failed."""
-    freed: tuple[tuple[str, int, int], ...] = ()
-    """By how many bytes the peak would have been lower without some tensors: cause and device, bytes, and stack."""
+    freed: tuple[LowerPeak, ...] = ()
     batch_bytes: int = 0
     """The size of the last batch."""
     samples: int = 0
@@ -164,31 +183,31 @@ class OldGraph(Event):
 
 
 @dataclass(frozen=True)
-class HostObject(Event):
-    """A container or an array that a variable of the user's code leads to, as holders are looked for."""
+class HeldObject:
+    """A container or an array that a variable of the user's code leads to."""
 
     holder: str
     """The way to it, such as "log.entries"."""
-    holder_stack: tuple[WireFrame, ...]
-    """The frame of that variable, then the classes of what has it as an attribute, with line 0."""
+    stack: tuple[WireFrame, ...]
+    """The frame of that variable, or of a cache its function, then the classes of what has it as an attribute, with
+    line 0. In a worker, the frame of what the dataset has is empty."""
     container: str
     """Its type, such as "list" or "ndarray"."""
     length: int
     bytes: int
     """Of a container, its size with what it contains, estimated from some entries; of an array, what is in memory."""
-    step: int
-    """The number of steps so far."""
     identity: int = 0
-    """Of a container, in its process."""
+    """Of a container, in its process. In a worker, only of the arrays that variables of a generator lead to, that of
+    one: it may stay, or be of a single item."""
     first_entries: tuple[int, ...] = ()
     """The identities of the first entries of a list, or the first keys of a dict; of an array, a hash of its first
     values. One that is made anew has others."""
     has_limit: bool = False
     """Whether it is a container that grows only until it is full, as far as that can be seen."""
     asked: int = 0
-    """How often a cache of a function was asked."""
+    """Times that a cache of a function was asked."""
     answered: int = 0
-    """How often it had the answer."""
+    """Times that it had the answer."""
     objects: int = 0
     """How many Python objects a container has, estimated; 0 if it is a small one."""
     spare_bytes: int = 0
@@ -208,8 +227,17 @@ class HostObject(Event):
 
 
 @dataclass(frozen=True)
+class HeldObjects(Event):
+    """The containers and arrays of a training, as holders are looked for."""
+
+    step: int
+    """The number of steps so far."""
+    objects: tuple[HeldObject, ...]
+
+
+@dataclass(frozen=True)
 class HoldersLook(Event):
-    """Holders have been looked for: what that touches is shared with workers no longer."""
+    """What was looked at meanwhile has taken memory that is not the script's; what it touches is no longer shared."""
 
     began_s: float
     """On the monotonic clock."""
@@ -252,35 +280,12 @@ class WideItems(Event):
 
 
 @dataclass(frozen=True)
-class WorkerContainer:
-    """A container in a worker."""
-
-    holder: str
-    """The way to it, such as "dataset.cache"."""
-    frame: WireFrame
-    """Where the function is whose variable it is, or that has the cache; all empty for what the dataset has."""
-    container: str
-    """Its type, such as "dict"."""
-    length: int
-    bytes: int
-    """Its size, estimated from its newest entries."""
-    asked: int = 0
-    """How often a cache of a function was asked."""
-    answered: int = 0
-    """How often it had the answer."""
-    identity: int = 0
-    """Of the arrays that variables of a generator lead to, the identity of one: it may stay, or be of a single item."""
-    classes: tuple[WireFrame, ...] = ()
-    """The user's classes of what has it as an attribute, with line 0."""
-
-
-@dataclass(frozen=True)
 class WorkerContainers(Event):
     """What a worker holds: the containers of its dataset, of what it iterates, and caches of functions."""
 
     trainer: int
     """The process that the worker loads for."""
-    containers: tuple[WorkerContainer, ...]
+    containers: tuple[HeldObject, ...]
     loader: int = -1
     """The number that `AttributeObjects` has for this dataset; -1 for none, as in a worker that was not forked."""
     unshared: tuple[tuple[str, float], ...] = ()

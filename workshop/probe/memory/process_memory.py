@@ -1,8 +1,13 @@
 """The memory of this process, as the kernel says."""
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from mmap import PAGESIZE
+from time import monotonic  # the script may replace that of the module
+
+from workshop.probe.event_file import EventFile
+from workshop.probe.memory.memory_notes import HoldersLook
 
 ROLLUP = "/proc/self/smaps_rollup"
 PAGES = "/proc/self/pagemap"
@@ -24,6 +29,21 @@ def private_bytes() -> int:
 def shared_bytes() -> int:
     """Return how many bytes this process shares with others; 0 where the system does not tell."""
     return _rolled_up(b"Shared_Clean", b"Shared_Dirty")
+
+
+@contextmanager
+def noting_own_pages(events: EventFile) -> Iterator[None]:
+    """Note how much memory becomes this process's own in the block, so that it does not count as the script's.
+
+    To look for holders is to touch what forked workers share.
+    """
+    began_s, before, after = monotonic(), 0, 0
+    with suppress(OSError):  # the script has no file descriptor left, or must not read it
+        before = shared_bytes()
+    yield
+    with suppress(OSError):
+        after = shared_bytes()
+    events.write(HoldersLook, began_s=began_s, own_bytes=max(before - after, 0))
 
 
 def _rolled_up(*names: bytes) -> int:

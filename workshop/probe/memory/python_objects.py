@@ -1,10 +1,12 @@
-"""Counts the Python objects that a dataset holds: forked workers copy the memory of each that they touch."""
+"""Counts the Python objects that a dataset holds, and measures what a worker that is forked comes to own of them."""
 
-import sys
+import gc
+import os
+import select
+import signal
 from collections.abc import Iterator
-from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 from weakref import ref
 
 import torch
@@ -12,94 +14,24 @@ from torch.utils.data import DataLoader
 
 from workshop.probe.changed_loaders import start_method_of
 from workshop.probe.event_file import EventFile
-from workshop.probe.memory.dataset_attributes import MIN_OBJECTS, attributes_of, entries_of, length_of, owner_of
-from workshop.probe.memory.holder_names import classes_of
-from workshop.probe.memory.memory_notes import AttributeObjects
+from workshop.probe.memory.array_content import MIN_ARRAY
+from workshop.probe.memory.memory_notes import MIN_OBJECTS, AttributeObjects, TouchedAttribute
+from workshop.probe.memory.object_sizes import (
+    COUNTED,
+    MAX_COUNTED,
+    array_bytes,
+    count_objects,
+    describe_container,
+    entries_of,
+)
+from workshop.probe.memory.process_memory import private_bytes
+from workshop.probe.memory.variables import attributes_of, classes_of, owner_of
 from workshop.probe.noted_settings import loader_number, loader_site
 from workshop.probe.observations import WireFrame
+from workshop.probe.trials.copy_room import ensure_free
 
-SAMPLE, FURTHER = 200, 20
-"""So many entries of a container are looked at, and so many further in: the script waits for it."""
-
-MIN_ARRAYS = 1 << 20
-MAX_DEPTH = 3
-
-
-NUMBER_BYTES, KEY_BYTES = 8, 50
-"""What a number takes in an array, and about what a key of a dict does."""
-
-
-class ObjectCount(NamedTuple):
-    """How many Python objects there are in something, estimated from a sample."""
-
-    objects: int
-    bytes: int
-    """An array counts with its header alone: what it contains is no Python object, and is not touched by a reader."""
-    content_bytes: int
-    """What their numbers and texts would take in an array."""
-
-
-def count_objects(value: Any, depth: int = 0) -> ObjectCount:
-    """Count the Python objects in something, with their bytes."""
-    entries = entries_of(value, FURTHER if depth else SAMPLE) if depth < MAX_DEPTH else None
-    if not entries:
-        return ObjectCount(1, _own_bytes(value), _content_bytes(value))
-    different = {id(each): each for each in entries}
-    length = length_of(value)
-    many = _how_many(len(entries), len(different), length)
-    counted = [count_objects(each, depth + 1) for each in different.values()]
-    objects, size, content = (sum(each) / len(counted) for each in zip(*counted, strict=True))
-    keys = length * KEY_BYTES if isinstance(value, dict) and depth == 0 else 0  # those of records are the same ones
-    return ObjectCount(
-        1 + round(objects * many), round(_own_bytes(value) + size * many) + keys, round(content * length) + keys
-    )
-
-
-def _how_many(looked_at: int, different: int, length: int) -> float:
-    """Estimate how many different objects a container has, by how often a sample of it has the same one twice.
-
-    Of n that are drawn of N, about n * n / (2 * N) pairs are the same.
-    """
-    if different == looked_at:
-        return length
-    if looked_at >= length:
-        return different
-    return max(different, min(length, looked_at**2 / (2 * (looked_at - different))))
-
-
-def _own_bytes(value: Any) -> int:
-    """What an object takes itself; of an array or a tensor, its header."""
-    size = 0
-    with suppress(Exception):  # a sparse tensor has none
-        size = value.nbytes
-    return max(sys.getsizeof(value) - (size if isinstance(size, int) else 0), 0)
-
-
-def _content_bytes(value: Any) -> int:
-    return len(value) if isinstance(value, (str, bytes)) else NUMBER_BYTES * isinstance(value, (int, float))
-
-
-def array_bytes(value: Any, depth: int = 0) -> int:
-    """Return the bytes of the arrays in something, estimated from a sample.
-
-    A worker that is not forked gets a copy of each array. Tensors do not count: they are moved to shared memory.
-    """
-    if isinstance(value, torch.Tensor):
-        return 0
-    size = getattr(value, "nbytes", None)
-    if isinstance(size, int):
-        return size
-    entries = entries_of(value, SAMPLE) if depth < MAX_DEPTH else None
-    if not entries:
-        return 0
-    return round(sum(array_bytes(each, depth + 1) for each in entries) / len(entries) * length_of(value))
-
-
-def describe_container(value: Any) -> str:
-    """Return the type of a container and of its first entry, such as "list of str"."""
-    entries = entries_of(value, 1)
-    kind = type(value).__name__
-    return f"{kind} of {type(entries[0]).__name__}" if entries else kind
+PATIENCE_S = 20.0
+"""Seconds, at most, that a forked process may take: the script waits for it."""
 
 
 @dataclass(frozen=True)
@@ -140,8 +72,8 @@ class AttributeCounts:
         for name, value in attributes_of(loader.dataset):
             count = count_objects(value)
             arrays = array_bytes(value) if start_method_of(loader) != "fork" else 0
-            if count.objects >= MIN_OBJECTS or arrays >= MIN_ARRAYS:
-                found.addresses[name] = [id(each) for each in entries_of(value, SAMPLE) or ()]
+            if count.objects >= MIN_OBJECTS or arrays >= MIN_ARRAY:
+                found.addresses[name] = [id(each) for each in entries_of(value, COUNTED) or ()]
                 self._events.write(
                     AttributeObjects,
                     attribute=name,
@@ -164,3 +96,64 @@ class AttributeCounts:
             for name, value in attributes_of(each.dataset()):
                 if name in each.addresses:
                     yield each.loader, name, value
+
+
+def note_touched(loader: int, name: str, value: Any, events: EventFile) -> None:
+    """Go through an attribute in a forked process, and note how much more memory is private to it then."""
+    try:
+        ensure_free(count_objects(value).bytes, torch.device("cpu"))
+        touched, untouched = _in_fork(value), _in_fork(None)
+        events.write(TouchedAttribute, attribute=name, loader=loader, private_bytes=touched, untouched_bytes=untouched)
+    except (OSError, ValueError, MemoryError) as error:
+        events.write(
+            TouchedAttribute,
+            attribute=name,
+            loader=loader,
+            private_bytes=0,
+            untouched_bytes=0,
+            error=f"{type(error).__name__}: {error}",
+        )
+
+
+def _in_fork(value: Any) -> int:
+    """The bytes that become private to a forked process as it touches each object in something.
+
+    Raises:
+        OSError: it cannot be forked.
+        ValueError: it has failed.
+    """
+    reads, writes = os.pipe()
+    child = os.fork()
+    if not child:
+        try:
+            gc.disable()
+            before = private_bytes()
+            _touch(value)
+            os.write(writes, str(private_bytes() - before).encode())
+        finally:
+            os._exit(0)  # nothing that the script has registered for its end
+    os.close(writes)
+    with os.fdopen(reads, "rb") as pipe:
+        poll = select.poll()
+        poll.register(pipe, select.POLLIN)
+        if not poll.poll(1000 * PATIENCE_S):
+            os.kill(child, signal.SIGKILL)  # it then says nothing, which is no number
+        said = pipe.read()
+    os.waitpid(child, 0)
+    return int(said)
+
+
+def _touch(value: Any, depth: int = 0) -> None:
+    """Take and drop a reference to each object, as any use of it does."""
+    if depth > MAX_COUNTED:
+        return
+    if isinstance(value, dict):
+        for key, each in value.items():
+            key  # noqa: B018
+            _touch(each, depth + 1)
+    elif isinstance(value, (list, tuple, set, frozenset)):
+        for each in value:
+            _touch(each, depth + 1)
+    elif getattr(getattr(value, "dtype", None), "hasobject", False) and hasattr(value, "flat"):
+        for each in value.flat:
+            _touch(each, depth + 1)

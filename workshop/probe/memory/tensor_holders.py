@@ -10,19 +10,20 @@ from typing import Any, NamedTuple
 import torch
 
 from workshop.probe.internals import saved_tensors, sequence_number
-from workshop.probe.memory.holder_names import GRAPH, Holder, name_holders
+from workshop.probe.memory.holder_names import Holder, name_holders
 from workshop.probe.memory.inventory import MAX_NODES, tensors_of_python
 from workshop.probe.memory.memory_notes import OF_TRAINING, Group, TensorRow
 from workshop.probe.memory.storage_lives import PLAIN, UNSEEN, Life, StorageLives, parts_of
 from workshop.probe.observations import WireFrame
 
 MAX_GROUPS = 24
-"""Holders are looked for of so many groups of tensors, the largest ones."""
+"""Groups of tensors of which holders are looked for, at most: the largest ones."""
 
 MAX_OLD_GRAPHS = 3
+"""Holders of graphs that go back to earlier steps, at most, that are told."""
 
 MAX_KINDS, OF_EACH = 8, 4
-"""Of graphs that end with the same operation, so many are looked at, and of so many such kinds, the largest ones."""
+"""Kinds of such graphs by the operation that they end with, and graphs of each kind, at most, that are looked at."""
 
 
 def group_of(life: Life) -> Group:
@@ -34,9 +35,9 @@ def group_of(life: Life) -> Group:
 class HolderOfGroup:
     """Who holds most of a group's tensors, as far as some of them were looked at."""
 
-    text: str
-    """As in `TensorRow`."""
     holder: Holder
+    by_graph: bool
+    """As in `TensorRow`."""
     steps: int
     """From so many steps that are over it has some; of those that were not seen, it is not known from which."""
 
@@ -119,18 +120,18 @@ class TensorHolders:
             if each.kind not in OF_TRAINING:
                 groups[group_of(each)].append(each)
         largest = sorted(groups, key=lambda each: sum(life.size for life in groups[each]), reverse=True)[:MAX_GROUPS]
-        asked: list[tuple[Life, str, torch.Tensor]] = []
+        asked: list[tuple[Life, bool, torch.Tensor]] = []
         for group in largest:
             for life in self._typical(groups[group]):
-                asked += [(life, "", tensor) for tensor in _views_first(self._pythons[life.key])]
+                asked += [(life, False, tensor) for tensor in _views_first(self._pythons[life.key])]
                 if (root := self._root_of.get(life.key)) is not None:
-                    asked.append((life, GRAPH, self._roots[root]))
+                    asked.append((life, True, self._roots[root]))
         named = name_holders([tensor for *_, tensor in asked], self._frames)
-        found: dict[int, tuple[str, Holder]] = {}
+        found: dict[int, tuple[Holder, bool]] = {}
         held = set[int]()
-        for (life, by, tensor), holder in zip(asked, named, strict=True):
+        for (life, by_graph, tensor), holder in zip(asked, named, strict=True):
             if holder is not None:
-                found.setdefault(life.key, (f"{by}{holder.expression}", holder))
+                found.setdefault(life.key, (holder, by_graph))
                 held.add(id(tensor))
         for group, of_group in groups.items():
             self.viewed[group] = sum(self._viewed(each, held) for each in of_group)
@@ -150,13 +151,13 @@ class TensorHolders:
         ordered = ordered or sorted(lives, key=lambda each: each.step)
         return list(dict.fromkeys([ordered[len(ordered) // 2], ordered[0], ordered[-1]]))
 
-    def _holder_of_most(self, asked: list[Life], found: dict[int, tuple[str, Holder]]) -> HolderOfGroup | None:
+    def _holder_of_most(self, asked: list[Life], found: dict[int, tuple[Holder, bool]]) -> HolderOfGroup | None:
         """Who holds at least half of some storages of a group; None if nobody does."""
-        of_holders: defaultdict[tuple[str, WireFrame], list[Life]] = defaultdict(list)
+        of_holders: defaultdict[tuple[str, bool, WireFrame], list[Life]] = defaultdict(list)
         for each in asked:
             if each.key in found:
-                text, holder = found[each.key]
-                of_holders[text, holder.frame].append(each)
+                holder, by_graph = found[each.key]
+                of_holders[holder.expression, by_graph, holder.frame].append(each)
         if not of_holders:
             return None
         steps = {
@@ -184,8 +185,8 @@ class TensorHolders:
         for each in rows:
             about: dict[str, Any] = {"viewed_bytes": self.viewed[each.group]}
             if held := self.by_group.get(each.group):
-                about |= {"holder": held.text, "holder_stack": held.holder.stack, "holder_steps": held.steps}
-                about["holder_limit"] = held.holder.limit
+                about |= {"holder": held.holder.expression, "holder_stack": held.holder.stack}
+                about |= {"holder_steps": held.steps, "holder_limit": held.holder.limit, "by_graph": held.by_graph}
             found.append(replace(each, **about))
         return found
 

@@ -14,10 +14,7 @@ from workshop.probe.memory.storage_lives import Life, StorageLives
 from workshop.probe.optimizers import all_optimizers
 
 SILENT_STEPS = 2
-"""So often must the gradient of a parameter have been 0: some are only in the first step."""
-
-PIECE = 1 << 16
-"""So many elements of a gradient are looked at together."""
+"""Steps, at least, in which the gradient of a parameter must have been 0: some are only in the first."""
 
 
 class Unneeded:
@@ -120,7 +117,7 @@ def _is_zero(gradient: torch.Tensor) -> bool:
         return False
     pieces = (gradient,)
     if gradient.device.type == "cpu" and gradient.is_contiguous():  # `any` makes a copy of what it is asked of
-        pieces = gradient.detach().view(-1).split(PIECE)
+        pieces = gradient.detach().view(-1).split(1 << 16)
     return not any(bool(each.any()) for each in pieces)
 
 

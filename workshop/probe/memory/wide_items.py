@@ -8,16 +8,16 @@ import torch
 from torch.utils.data import DataLoader, default_collate, default_convert
 
 from workshop.probe.event_file import EventFile
-from workshop.probe.memory.dataset_attributes import MAX_NESTED
 from workshop.probe.memory.memory_notes import WideItems
+from workshop.probe.memory.variables import innermost_dataset
 from workshop.probe.observations import WireFrame
 from workshop.probe.user_code import is_user_code
 
 MAX_DEPTH, MAX_PARTS = 3, 32
-"""A batch is looked into so deep, and at so many parts of each part."""
+"""How deep a batch is looked into, and parts of each part, at most."""
 
 MAX_BATCHES = 10
-"""So many batches are looked at."""
+"""Batches, at most, that are looked at."""
 
 Way = tuple[str, ...]
 """The keys, or the places, that lead to a part of a batch."""
@@ -61,11 +61,7 @@ def way_to_wide(value: Any, way: Way = ()) -> Way | None:
 
 def _made_in(dataset: Any) -> WireFrame | None:
     """The user's function that makes an item, of the innermost dataset."""
-    for _ in range(MAX_NESTED):
-        inner = getattr(dataset, "__dict__", {}).get("dataset")
-        if inner is None:
-            break
-        dataset = inner
+    dataset = innermost_dataset(dataset)
     for name in ("__getitem__", "__iter__"):
         code = getattr(getattr(type(dataset), name, None), "__code__", None)
         if code is not None and is_user_code(code.co_filename):

@@ -6,13 +6,23 @@ from typing import Any
 import torch
 from torch import nn
 
+from workshop.probe.cause import CausePlace, TriedCause
 from workshop.probe.internals import tree_map
 from workshop.probe.trials.copies import copied_model, forward_and_backward
 from workshop.probe.trials.trial_race import NothingToTryError, Pass
+from workshop.probe.trials.watcher import of_model
 
 CONVOLUTIONS = (nn.Conv2d, nn.ConvTranspose2d)
 
 
+@of_model(
+    TriedCause(
+        "channels-last",
+        "The convolutions of the model ({about}) are faster on channels that come last: "
+        "model.to(memory_format=torch.channels_last), and the same for the pictures.",
+        CausePlace.OPTION,
+    )
+)
 def channels_last(model: nn.Module, inputs: Any, options: Any) -> Iterator[Pass]:
     """Parameters and inputs in torch.channels_last."""
     convolutions = [each for each in model.modules() if isinstance(each, CONVOLUTIONS)]

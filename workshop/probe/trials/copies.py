@@ -11,6 +11,7 @@ from torch import nn
 from torch.optim.optimizer import Optimizer
 
 from workshop.probe.internals import all_hooks, tree_leaves, tree_map
+from workshop.probe.trials.copy_room import ensure_room
 from workshop.probe.trials.trial_race import Pass
 
 T = TypeVar("T")
@@ -36,6 +37,16 @@ def copied_arguments(inputs: Any, options: Any) -> Any:
     return tree_map(
         lambda leaf: leaf.detach().clone() if isinstance(leaf, torch.Tensor) else copy.deepcopy(leaf), (inputs, options)
     )
+
+
+def copied_call(model: nn.Module, inputs: Any, options: Any, times: float = 4) -> tuple[nn.Module, Any, Any]:
+    """Return copies of a model, as one process has it, and of the arguments of a call.
+
+    There must be memory for them, with gradients and what passes make: so many times that of the parameters.
+    """
+    ensure_room(model.parameters(), times)
+    given, named = copied_arguments(inputs, options)
+    return copied_model(of_one_process(model)), given, named
 
 
 def copied_model(model: nn.Module) -> nn.Module:

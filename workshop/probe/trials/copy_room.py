@@ -8,8 +8,8 @@ import torch
 
 from workshop.probe.control_groups import free_in_groups
 
-OF_FREE = 0.5
-"""Copies may take this share of what is free: the script may need more, too."""
+MAX_SHARE_OF_FREE = 0.5
+"""Share of the free memory, at most, that copies may take: the script may need more, too."""
 
 
 def ensure_room(tensors: Iterable[torch.Tensor], copies: float) -> None:
@@ -32,7 +32,7 @@ def ensure_free(size: float, device: torch.device) -> None:
         MemoryError: there is not.
     """
     free = free_bytes(device)
-    if free is not None and size > OF_FREE * free:
+    if free is not None and size > MAX_SHARE_OF_FREE * free:
         raise MemoryError(f"copies would take {size / 1e9:.1f} GB, and {free / 1e9:.1f} are free")
 
 

@@ -7,25 +7,25 @@ from typing import Any
 import torch
 from torch import nn
 
+from workshop.probe.cause import Moment, TriedCause
 from workshop.probe.internals import tree_leaves, tree_map
 from workshop.probe.trials.copies import copied_model, drop_hooks, one_thread, sum_of_trained
 from workshop.probe.trials.copy_room import ensure_room
 from workshop.probe.trials.trial_race import NothingToTryError, Pass
+from workshop.probe.trials.watcher import of_model
 
 MANY_CALLS = 16
-"""A module that is called less often in a pass is not called in a loop over small things."""
-
-OF_ROWS = 4
-"""The memory of a call with all rows, in that of the rows: they, their gradients, and what comes of both."""
+"""Calls of a module in a pass, at least, of a loop over small things."""
 
 
+@of_model(TriedCause("once-for-all", phases=(), moment=Moment.CLOSER_LOOK))
 def once_for_all(model: nn.Module, inputs: Any, options: Any) -> Iterator[Pass]:
     """The modules that a pass calls many times: as often as it does, and once with all of the rows."""
     repeated = _repeated_calls(copied_model(model), inputs, options)
     if not repeated:
         raise NothingToTryError(f"it calls no module {MANY_CALLS} times")
-    for _, given, times in repeated:
-        ensure_room((each for each in tree_leaves(given) if isinstance(each, torch.Tensor)), OF_ROWS * times)
+    for _, given, times in repeated:  # all rows, their gradients, and what comes of both
+        ensure_room((each for each in tree_leaves(given) if isinstance(each, torch.Tensor)), 4 * times)
     once = [(module, _rows(module, given, times), 1) for module, given, times in repeated]
     with one_thread():
         yield lambda: _calls_and_backward(repeated)

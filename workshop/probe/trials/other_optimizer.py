@@ -6,16 +6,42 @@ import torch
 from torch import nn
 from torch.optim.optimizer import Optimizer
 
+from workshop.probe.cause import CausePlace, TriedCause
+from workshop.probe.observations import SettingMade
 from workshop.probe.optimizers import parameters_of
+from workshop.probe.phases import Phase
 from workshop.probe.trials.copies import copied_optimizer
 from workshop.probe.trials.trial_race import NothingToTryError, Pass
+from workshop.probe.trials.watcher import of_optimizer
 
 
+def _cause(name: str, words: str) -> TriedCause:
+    return TriedCause(
+        name, words, CausePlace.OPTION, phases=(Phase.OPTIMIZER,), group="optimizers", is_asked_by=_makes_optimizer
+    )
+
+
+def _makes_optimizer(made: SettingMade, name: str) -> bool:
+    return made.function == "Optimizer" and made.values[:1] == (name,)
+
+
+@of_optimizer(
+    _cause(
+        "fused-optimizer",
+        "The optimizer ({about}) is faster with one operator for all parameters: pass fused=True to it.",
+    )
+)
 def fused(optimizer: Optimizer) -> Iterator[Pass]:
     """One operator for all parameters."""
     yield from _with(optimizer, {"fused": True, "foreach": False})
 
 
+@of_optimizer(
+    _cause(
+        "foreach-optimizer",
+        "The optimizer ({about}) is faster if it steps all parameters at a time: pass foreach=True to it.",
+    )
+)
 def foreach(optimizer: Optimizer) -> Iterator[Pass]:
     """Each operator for all parameters at a time."""
     yield from _with(optimizer, {"fused": False, "foreach": True})

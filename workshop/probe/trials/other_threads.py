@@ -8,16 +8,43 @@ from typing import Any
 import torch
 from torch import nn
 
+from workshop.probe.cause import PASSES, CausePlace, Extent, FirstLook, Moment, TriedCause
+from workshop.probe.phases import COMPUTING
 from workshop.probe.trials.copies import copied_model, forward_and_backward
 from workshop.probe.trials.trial_race import NothingToTryError, Pass
+from workshop.probe.trials.watcher import of_model
 
-SEARCH_PASSES = 3
-"""A number of threads is looked at in so many passes, of which the first does not count."""
-
-STILL = 1.05
-"""The search goes on to the next number as long as a pass takes no more than this many times the shortest one."""
+MAX_LONGER = 1.05
+"""The factor, at most, by which a pass takes longer than the shortest one if the search goes on to the next number."""
 
 
+def _lacks_threads(look: FirstLook) -> bool:
+    """Return whether operators run on one thread, and could use more."""
+    has = look.circumstances
+    return has.device == "cpu" and has.threads == 1 < look.cores and not has.forked
+
+
+@of_model(
+    TriedCause(
+        "one-thread",
+        "The operators run on one thread, though there are more cores: leave the number of threads to torch, or set it "
+        "to what was tried, {setting}.",
+        phases=COMPUTING,
+        moment=Moment.BEFORE,
+        is_worth_it=_lacks_threads,
+        extent=Extent.ALL,
+        is_asked_by=lambda made, _: made.function == "set_num_threads" and "1" in made.values,
+    )
+)
+@of_model(
+    TriedCause(
+        "other-threads",
+        "The model ({about}) is faster with {setting} for each operator: torch.set_num_threads({number}).",
+        CausePlace.OPTION,
+        seconds=lambda pass_s, _: (PASSES + 12) * pass_s,  # with those of the search, about
+        needs_idle_cores=True,
+    )
+)
 def other_threads(model: nn.Module, inputs: Any, options: Any) -> Generator[Pass, None, str]:
     """The number of threads that is the fastest in a short search: halved again and again, and doubled up to the cores.
 
@@ -43,7 +70,7 @@ def other_threads(model: nn.Module, inputs: Any, options: Any) -> Generator[Pass
         for ahead in (fewer[::-1], more):
             for number in dict.fromkeys(ahead):
                 seconds[number] = _seconds(with_threads, number)
-                if seconds[number] > STILL * min(seconds.values()):
+                if seconds[number] > MAX_LONGER * min(seconds.values()):
                     break
         best = min((number for number in seconds if number != before), key=seconds.__getitem__)
         yield lambda: with_threads(before)
@@ -68,9 +95,9 @@ def _doubled(number: int, most: int) -> list[int]:
 
 
 def _seconds(with_threads: Callable[[int], object], number: int) -> float:
-    """Return the shortest of some passes with a number of threads."""
+    """Return the seconds of the shortest of some passes with a number of threads."""
     seconds = []
-    for _ in range(SEARCH_PASSES):
+    for _ in range(3):  # the first does not count
         begin = monotonic()
         with_threads(number)
         seconds.append(monotonic() - begin)

@@ -10,13 +10,16 @@ import torch
 from torch import nn
 from torch.func import functional_call, stack_module_state, vmap
 
-from workshop.probe.backward_graph import nodes_of
+from workshop.probe.backward_graph import nodes_below
+from workshop.probe.cause import Extent, Moment, TriedCause
 from workshop.probe.optimizers import owner_of
+from workshop.probe.phases import COMPUTING
 from workshop.probe.trials.copies import copied_model, copied_optimizer, drop_hooks, one_thread
 from workshop.probe.trials.trial_race import NothingToTryError, Pass
+from workshop.probe.trials.watcher import of_model
 
 MANY_MODULES = 8
-"""Fewer modules of the same shapes are not worth it."""
+"""Modules of the same shapes, at least, that are worth calling at once."""
 
 
 @dataclass
@@ -26,6 +29,7 @@ class _ModuleCall:
     output: torch.Tensor
 
 
+@of_model(TriedCause("small-modules", phases=COMPUTING, moment=Moment.CLOSER_LOOK, extent=Extent.PASSES_OR_ALL))
 def small_modules(model: nn.Module, inputs: Any, options: Any) -> Iterator[Pass]:
     """Forward, backward and the optimizer's step of the largest group of such modules."""
     copied = copied_model(model)
@@ -106,8 +110,8 @@ def _groups(calls: Sequence[_ModuleCall]) -> list[list[_ModuleCall]]:
 
 def _depend_on_each_other(calls: Sequence[_ModuleCall]) -> bool:
     """Return whether the output of one goes into another, as in the layers of a network."""
-    ahead = [each for call in calls for each in call.inputs if each.grad_fn is not None]
-    return bool({call.output.grad_fn for call in calls}.intersection(nodes_of(ahead)))
+    ahead = [each.grad_fn for call in calls for each in call.inputs if each.grad_fn is not None]
+    return bool({call.output.grad_fn for call in calls}.intersection(nodes_below(ahead)))
 
 
 def _apart(tensor: torch.Tensor) -> torch.Tensor:

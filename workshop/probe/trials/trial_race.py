@@ -12,12 +12,15 @@ from typing import TypeAlias
 import torch
 
 ROUNDS = 7
-MAX_ROUNDS = 40
 MIN_DURATION_S = 0.3
+"""Rounds and seconds, at least, of a race; the first round does not count."""
+
 MIN_ROUNDS = 5
 MAX_DURATION_S = 4.0
-"""A race has `ROUNDS` rounds, and short ones up to `MAX_ROUNDS` until `MIN_DURATION_S`; after `MAX_DURATION_S`, it has
-`MIN_ROUNDS`, as fewer hardly tell a difference from noise. The first round does not count."""
+"""Rounds, at least, of a race that takes more seconds than these: fewer hardly tell a difference from noise."""
+
+MAX_ROUNDS = 40
+"""Rounds, at most, of a race, also of the shortest passes."""
 
 Pass: TypeAlias = Callable[[], object]
 """One pass; what it returns, if that is a tensor, is compared with the other's."""

@@ -1,0 +1,103 @@
+"""What commands that run somebody's script share: each says what it measures, and how that is shown."""
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import typer
+
+from workshop.cli.options import refuse_misplaced, script_name, script_path
+from workshop.cli.output import print_json, progress_line, require_writable, write_file
+from workshop.cli.reported import of_verdict, wanted, write_reports
+from workshop.reports.report import Report
+
+if TYPE_CHECKING:
+    from workshop.runs.script import Say, ScriptError
+
+Found = TypeVar("Found")
+
+
+@dataclass
+class Asked:
+    """What a command was asked: the script to run, and where the answer goes.
+
+    Raises:
+        WorkshopError: an option stands behind the script, or a file that is to be written has no folder.
+        typer.BadParameter: two answers go to stdout, or there is no such format.
+    """
+
+    context: typer.Context
+    script: str
+    arguments: list[str]
+    is_module: bool = False
+    as_json: bool = False
+    html: Path | None = None
+    save: Path | None = None
+    formats: list[str] | None = None
+
+    def __post_init__(self) -> None:
+        refuse_misplaced(self.context, self.script, self.arguments)
+        self.reports = wanted(self.formats, self.as_json)
+        for path in filter(None, (self.html, self.save)):
+            require_writable(path)
+
+    @property
+    def name(self) -> str:
+        """What the script is called."""
+        return script_name(self.script, self.arguments, self.is_module)
+
+    def found(self, measure: "Callable[[Say], Found]") -> Found:
+        """Return what is measured, with progress shown meanwhile.
+
+        Raises:
+            typer.Exit: the script broke before anything was measured, which has been said.
+        """
+        from workshop.runs.script import ScriptError
+
+        try:
+            with progress_line() as show:
+                return measure(show)
+        except ScriptError as error:
+            raise self._broken(error) from None
+
+    def _broken(self, error: "ScriptError") -> typer.Exit:
+        """Say in the way that was asked for that the script broke, and return how the command ends."""
+        from workshop.cli.result_text import print_verdict
+        from workshop.judge.verdict import Outcome, broken
+
+        verdict = broken(self.script, error)
+        if verdict.outcome is not Outcome.BROKEN:  # nothing was compared or decided
+            verdict = replace(verdict, words="not measured")
+        self.html = self.save = None
+        self.answer(verdict.as_dict(), lambda: print_verdict(verdict), lambda: of_verdict(verdict))
+        return typer.Exit(verdict.outcome.exit_code)
+
+    def answer(
+        self,
+        values: dict[str, Any],
+        text: Callable[[], None],
+        report: Callable[[], Report] | None = None,
+        page: Callable[[], str] | None = None,
+        **more: Any,
+    ) -> None:
+        """Give the answer in each form that was asked for.
+
+        Args:
+            values: the answer as plain values, which are kept, too.
+            text: prints it for a person.
+            report: makes it a report in the formats of others.
+            page: draws it.
+            more: what JSON has besides.
+        """
+        if self.html and page:
+            write_file(self.html, page())
+        if self.save:
+            write_file(self.save, json.dumps(values))
+        path = script_path(self.script, self.arguments, self.is_module)
+        on_stdout = write_reports(self.reports, report, path) if report else False
+        if self.as_json:
+            print_json(**values, **more)
+        elif not on_stdout:
+            text()

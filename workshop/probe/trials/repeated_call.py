@@ -1,0 +1,237 @@
+"""Watches whether a step calls a model twice for the same result, as once for the loss and once more for a metric.
+
+Two calls do the same if what goes in is equal, and what comes out: so neither dropout nor an optimizer that has stepped
+lies between them. Of the values, little is kept: a sum and a sample.
+"""
+
+from collections import Counter, defaultdict, deque
+from collections.abc import Generator
+from dataclasses import dataclass
+from typing import Any, NamedTuple, TypeAlias
+
+import torch
+from torch import nn
+
+from workshop.probe.cause import Moment, Results, TriedCause
+from workshop.probe.event_file import EventFile
+from workshop.probe.internals import frame_above, tree_leaves
+from workshop.probe.observations import WireFrame
+from workshop.probe.stack_sampler import user_stack_here
+from workshop.probe.trials.copies import copied_call, forward_and_backward
+from workshop.probe.trials.trial_race import Pass
+from workshop.probe.trials.watcher import ENOUGH, Watcher, watches_for
+from workshop.probe.user_names import name_in
+
+MAX_CALLS = 8
+"""Calls before it, at most, that a call is compared with."""
+
+SAMPLE = 256
+"""The number of values that are kept of a tensor."""
+
+PLAIN = (bool, int, float, str, type(None))
+
+MADE = -1
+"""The origin of a tensor that an operation has made, with a graph: a backward pass takes no other one for it."""
+
+
+class _TensorTraits(NamedTuple):
+    """What is kept of a tensor."""
+
+    form: tuple[Any, ...]
+    origin: int
+    """`MADE`, or the place of one that gets a gradient by itself, or 0."""
+    total: torch.Tensor
+    sample: torch.Tensor
+
+    @classmethod
+    def of(cls, tensor: torch.Tensor) -> "_TensorTraits":
+        """Return what is kept; what cannot be looked at raises an exception of torch."""
+        origin = 0 if not tensor.requires_grad else tensor.data_ptr() if tensor.is_leaf else MADE
+        flat = tensor.detach().flatten()
+        sample = flat[:: max(len(flat) // SAMPLE, 1)].clone()
+        return cls((tensor.shape, tensor.dtype, tensor.device), origin, flat.sum(dtype=torch.float64), sample)
+
+
+Traits: TypeAlias = list[Any]
+"""What is kept of some values: of tensors, a `_TensorTraits`, of others themselves."""
+
+
+@dataclass
+class _Call:
+    """A call of a model, in the present step."""
+
+    module: nn.Module
+    stack: tuple[WireFrame, ...]
+    inputs: Traits | None
+    """None if they cannot be looked at, or must not be taken for others."""
+    outputs: Traits | None = None
+    backward: int = 0
+    """The number of the first backward pass that went through what it has made; 0 if none did."""
+
+
+@dataclass
+class _Repetition:
+    """Two calls of a step that do the same."""
+
+    earlier: _Call
+    later: _Call
+
+    @property
+    def in_backward(self) -> bool:
+        """Whether a call less makes the backward pass shorter, too."""
+        return bool(self.earlier.backward and self.later.backward)
+
+    @property
+    def is_needed(self) -> bool:
+        """Whether two backward passes go through what the calls have made: a second one through the same would fail."""
+        return self.in_backward and self.earlier.backward != self.later.backward
+
+
+REPEATED_CALL = TriedCause(
+    "repeated-call",
+    "This call of {about} gets the same inputs as an earlier one of the step, and returns the same: call it "
+    "once, and use what it has returned again.{setting}",
+    moment=Moment.WATCHING,
+    results=Results.SAME_OPERATIONS,
+    group="calls for a metric",
+)
+
+
+@watches_for(REPEATED_CALL)
+class RepeatedCalls(Watcher):
+    """Watches the calls of models, and tries each once without a call that was made before.
+
+    In each of some steps it must have been called again as often: equal inputs of a game are chance.
+    """
+
+    def __init__(self, events: EventFile) -> None:
+        super().__init__(events)
+        self._open: list[_Call] = []
+        self._calls: defaultdict[nn.Module, deque[_Call]] = defaultdict(lambda: deque(maxlen=MAX_CALLS))
+        self._found: list[_Repetition] = []
+        self._counts: defaultdict[nn.Module, list[int]] = defaultdict(list)
+        """How often each model has been called again, in the steps that are over since it was first."""
+        self._in_backward: dict[nn.Module, bool] = {}
+        self._passes = self._depth = 0
+
+    def before_forward(self, module: nn.Module, inputs: tuple[Any, ...], options: dict[str, Any]) -> None:
+        """Note what goes in, and try a call less if this one is one too many."""
+        call = _Call(module, user_stack_here(), _traits((inputs, options)) if self._is_of_training(module) else None)
+        self._open.append(call)
+        counts = self._counts.get(module, [])
+        if module in self.tried or len(counts) < ENOUGH or len({*counts}) > 1:
+            return
+        if any(_are_equal(each.inputs, call.inputs) for each in self._calls[module]):
+            self.tried.add(module)
+            self._try(call, inputs, options, float(counts[0]), name_in(frame_above(0), module))
+
+    def after_forward(self, module: nn.Module, output: Any) -> None:
+        """Note what comes out, and whether an earlier call has given the same."""
+        if not self._open or self._open[-1].module is not module:
+            self._open.clear()  # of a call that had begun before this watching
+            return
+        call = self._open.pop()
+        if call.inputs is None:
+            return
+        call.outputs = _traits(output)
+        same = (each for each in self._calls[module] if _are_equal(each.inputs, call.inputs))
+        earlier = next((each for each in same if _are_close(each.outputs, call.outputs)), None)
+        self._found += [_Repetition(earlier, call)] if earlier else []
+        self._calls[module].append(call)
+        for each in tree_leaves(output):
+            if isinstance(each, torch.Tensor) and each.grad_fn:
+                each.grad_fn.register_prehook(lambda *_: self._go_through(call))
+
+    def on_backward(self, tensors: Any) -> None:
+        """A backward pass begins, maybe inside of another."""
+        self._passes += not self._depth
+        self._depth += 1
+
+    def after_backward(self) -> None:
+        """It is over."""
+        self._depth = max(self._depth - 1, 0)
+
+    def on_step_end(self, steps: int) -> None:
+        """Count what was done again in this step."""
+        again = [each for each in self._found if not each.is_needed]
+        counted = Counter(each.later.module for each in again)
+        for module in {*self._counts, *counted}:
+            self._counts[module].append(counted[module])
+        self._in_backward.update((each.later.module, each.in_backward) for each in again)
+        self._found.clear()
+        self._calls.clear()
+
+    def _is_of_training(self, module: nn.Module) -> bool:
+        """Whether a call is one of a step: not of a loss function, of a validation, or of a backward pass's own."""
+        is_model = next(module.parameters(), None) is not None
+        return is_model and not self._depth and (module.training or torch.is_grad_enabled())
+
+    def _go_through(self, call: _Call) -> None:
+        """Note the pass; one that makes a graph itself keeps what it goes through, for a pass to come."""
+        if not torch.is_grad_enabled():
+            call.backward = call.backward or self._passes
+
+    def _try(self, call: _Call, inputs: Any, options: Any, times: float, name: str) -> None:
+        """Compare two calls with one; with their backward pass, if it goes through both."""
+        module, learns = call.module, self._in_backward[call.module]
+
+        def passes() -> Generator[Pass, None, str]:
+            copied, given, named = copied_call(module, inputs, options)
+
+            def run() -> object:
+                with torch.set_grad_enabled(learns):
+                    return forward_and_backward(copied, given, named) if learns else copied(*given, **named)
+
+            def run_twice() -> object:
+                run()
+                return run()
+
+            yield run_twice
+            yield run
+            return " Its running statistics then count each batch once." if _keeps_statistics(module) else ""
+
+        self.race(REPEATED_CALL, passes, about=name, stack=call.stack, times=times)
+
+
+def _keeps_statistics(module: nn.Module) -> bool:
+    return any(getattr(each, "track_running_stats", False) and each.training for each in module.modules())
+
+
+def _traits(values: Any) -> Traits | None:
+    """Return what is kept of some values; None if nothing can be told of them."""
+    try:
+        return [_traits_of(each) for each in tree_leaves(values)]
+    except Exception:  # sparse tensors, those under vmap, objects of the user: they fail in many ways
+        return None
+
+
+def _traits_of(value: Any) -> Any:
+    if isinstance(value, torch.Tensor):
+        return _TensorTraits.of(value)
+    if type(value) not in PLAIN:
+        raise TypeError("nothing is known of its equality")
+    return value
+
+
+def _are_equal(one: Traits | None, other: Traits | None) -> bool:
+    """Whether inputs are the same."""
+    return one is not None and other is not None and len(one) == len(other) and all(map(_is_equal, one, other))
+
+
+def _is_equal(one: Any, other: Any) -> bool:
+    if isinstance(one, _TensorTraits) and isinstance(other, _TensorTraits):
+        is_same = one.form == other.form and one.origin == other.origin != MADE
+        return is_same and torch.equal(one.total, other.total) and torch.equal(one.sample, other.sample)
+    return type(one) is type(other) and bool(one == other)
+
+
+def _are_close(one: Traits | None, other: Traits | None) -> bool:
+    """Whether outputs are the same, up to rounding; not if they are anything but tensors."""
+    if not one or not other or len(one) != len(other):
+        return False
+    return all(map(_is_close, one, other))
+
+
+def _is_close(one: Any, other: Any) -> bool:
+    is_same = isinstance(one, _TensorTraits) and isinstance(other, _TensorTraits) and one.form == other.form
+    return is_same and torch.allclose(one.sample, other.sample, rtol=1e-5)
