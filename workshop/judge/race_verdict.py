@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from statistics import fmean
 
 from workshop.judge.contest import MIN_TARGET, Contest
-from workshop.judge.indecision import CLEAR, advice_on, cause_of, reason_of
+from workshop.judge.indecision import MIN_CLEARANCE, advice_on, cause_of, reason_of
 from workshop.judge.ledger import Ledger
 from workshop.judge.race import MAX_PAIRS, MIN_PAIRS, MIN_SURE, RaceResult, mean_ratio
 from workshop.judge.reasons import Reason, ReasonKind
@@ -92,7 +92,7 @@ def verdict_on(
 
 def is_ruled_out(contest: Contest, speed: Speed) -> bool:
     """Return whether the solution itself is so slow here that this machine cannot show that a script fails."""
-    return speed.solution_ratio is not None and speed.solution_ratio < CLEAR * min(contest.target, MIN_TARGET)
+    return speed.solution_ratio is not None and speed.solution_ratio < MIN_CLEARANCE * min(contest.target, MIN_TARGET)
 
 
 def _of_solution(contest: Contest, speed: Speed) -> Iterator[Reason]:
