@@ -35,15 +35,8 @@ def measure(
 ) -> Measurement:
     """Run a script until its steps have been measured, then end it.
 
-    Args:
-        script: any training script; it runs in the present folder, and writes what it always writes. Processes
-            that it starts to train, such as ranks, are measured, too; "torchrun" starts them itself.
-        arguments: the arguments of the script.
-        seconds: how long its steps are measured; the steps with batches from memory half as long.
-        say: told of the progress.
-        is_module: the script is named as in `python -m package.train`.
-        headroom: also measure with batches from memory.
-        thorough: try all ways to compute, however long that takes.
+    It is started as by `led`. Its steps are measured for `seconds` and, if `headroom` is asked for, with batches from
+    memory for half as long. If it is `thorough`, all ways to compute are tried, however long that takes.
 
     Raises:
         WorkshopError: there is no such script, or no training step was seen.
