@@ -124,7 +124,7 @@ def test_the_whole_path(type_in: Type, clone: Path, data: Path) -> None:
     assert "part2, hint 1 of 3" in words("workshop hint")
     assert "part2 is finished. Next is part3" in words("workshop check part2", right)
 
-    edit(clone, "shuffle=True)", "shuffle=True, num_workers=2)")
+    edit(clone, "shuffle=True)", "shuffle=True, num_workers=4)")
     assert "the profile is stale" in words(f"workshop check part2 --answer {right}", exit_code=1)
     checked = type_in(f"workshop check part3 {check}", exit_code=(0, 1, 4))  # a race, which a busy machine may lose
     verdict = checked.rpartition("part3: ")[2]

@@ -10,8 +10,9 @@ from judge.recorded_evidence import load, names_in
 from judge.recorded_inputs import CHEATS, HONEST, INPUTS, ORIGINALS, file_of, original_of
 from said import OF_INPUTS
 
+from workshop.judge.drawn_anew import check_noise
 from workshop.judge.input_proof import check_inputs, known_items
-from workshop.judge.inputs import items_of
+from workshop.judge.inputs import Items, items_of
 from workshop.judge.ledger import Ledger
 from workshop.judge.proof import check_batches, check_items
 from workshop.judge.two_samples import RARE, TOO_RARE, Strata, chance_of_batches, counts_of
@@ -89,6 +90,18 @@ def test_items_that_are_equally_near_say_nothing() -> None:
     distances = np.abs(items[:, None] - items).astype(float)
     strata = Strata.of_all(160, np.arange(200) // 5)
     assert strata.chance_of_repetitions(distances) > TOO_RARE
+
+
+def test_draws_of_the_same_seed_are_not_told_apart() -> None:
+    """Half of what such a script draws is the reference, and part of the mean that its draws are taken from."""
+    dice = np.random.default_rng(0)
+    sketches = dice.normal(size=(3200, 16)).astype(np.float32)
+    targets = tuple(dice.integers(400, size=3200).tolist())
+    every = Items(sketches, sketches, sketches, targets, np.arange(3200) // 800, np.arange(3200) // 20)
+    halves = [every[every.epochs % 2 == first] for first in (0, 1)]
+    assert check_noise(*halves, every)[0] > RARE
+    others = replace(every, sketches=sketches**3, features=sketches**3)
+    assert check_noise(*halves, others)[0] < TOO_RARE
 
 
 def _samples(dice: np.random.Generator, items: int = 60) -> tuple[np.ndarray, Strata]:

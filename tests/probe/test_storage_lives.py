@@ -5,16 +5,20 @@ import contextlib
 import itertools
 import linecache
 import os
+import tempfile
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
 import torch
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
-from workshop.probe.memory.allocator_events import AllocatorEvents
+from workshop.memory.memory_record import read_memory
+from workshop.probe.event_file import EventFile
+from workshop.probe.memory.allocator_events import MAX_OPERATORS, AllocatorEvents
 from workshop.probe.memory.inventory import saved_by_graphs, tensors_of_python
 from workshop.probe.memory.memory_notes import TensorKind
 from workshop.probe.memory.segment_table import SegmentTable
@@ -88,7 +92,7 @@ def test_the_rows_add_up_to_what_the_allocator_says_with_what_operators_allocate
         model(images).square().mean().backward()
         optimizer.step()
     optimizer.zero_grad()
-    lives, allocator = StorageLives(lambda _: None), AllocatorEvents()
+    lives, allocator = StorageLives(lambda _: None), AllocatorEvents(EventFile(tempfile.gettempdir()))
     lives.mark(TensorKind.PARAMETERS, model.parameters())
     allocator.begin()
     lives.begin()
@@ -118,7 +122,7 @@ def test_the_rows_add_up_to_what_the_allocator_says_with_what_operators_allocate
 
 def test_what_an_earlier_segment_has_allocated_is_freed_once() -> None:
     """The allocator tells that it is freed, as it was asked when it was allocated."""
-    lives, allocator = StorageLives(lambda _: None), AllocatorEvents()
+    lives, allocator = StorageLives(lambda _: None), AllocatorEvents(EventFile(tempfile.gettempdir()))
     lives.step = 5
     lives.begin()
     allocator.begin()
@@ -137,9 +141,21 @@ def test_what_an_earlier_segment_has_allocated_is_freed_once() -> None:
     assert (device.peak_bytes, device.followed_bytes, device.allocator_bytes) == (both, both, both)
 
 
+def test_what_has_too_many_operators_is_recorded_once_and_not_counted(tmp_path: Path) -> None:
+    allocator, lives = AllocatorEvents(EventFile(str(tmp_path))), follow()
+    allocator.begin()
+    for _ in range(MAX_OPERATORS + 1):
+        torch.zeros(1)
+    lives.end()
+    assert allocator.end(lives.operations) is None
+    assert [look.own_bytes for look in read_memory(tmp_path, [os.getpid()]).holders_looks] == [0]
+    allocator.begin()
+    assert not torch.autograd._profiler_enabled()
+
+
 def compared_in_segments(work: Callable[[int], object], number: int = 12) -> list[tuple[int, int | None]]:
     """Return what is followed, and what the allocator says, of each third part of some work."""
-    lives, allocator, found = StorageLives(lambda _: None), AllocatorEvents(), []
+    lives, allocator, found = StorageLives(lambda _: None), AllocatorEvents(EventFile(tempfile.gettempdir())), []
     for step in range(number):
         is_recorded = step % 3 == 0
         if is_recorded:
@@ -194,7 +210,7 @@ def test_what_was_there_before_is_not_allocated_where_it_is_changed_or_viewed() 
 
 
 def test_a_tensor_of_another_size_is_there_once() -> None:
-    lives, allocator = follow(), AllocatorEvents()
+    lives, allocator = follow(), AllocatorEvents(EventFile(tempfile.gettempdir()))
     tensor = torch.zeros(1_000_000)
     lives.end()
     lives.begin()
@@ -210,7 +226,7 @@ def test_a_tensor_of_another_size_is_there_once() -> None:
 
 @pytest.mark.parametrize("thread", ["its own", "another", "between segments"])
 def test_a_tensor_that_moves_to_shared_memory_is_there_once(thread: str) -> None:
-    lives, allocator = follow(), AllocatorEvents()
+    lives, allocator = follow(), AllocatorEvents(EventFile(tempfile.gettempdir()))
     tensor = torch.zeros(1_000_000)
     life = lives.find(tensor)
     assert life is not None
@@ -242,7 +258,7 @@ def test_a_tensor_that_moves_to_shared_memory_is_there_once(thread: str) -> None
 
 def test_a_scope_of_an_earlier_profiler_is_not_left_under_a_later_one() -> None:
     """torch would write to memory that is freed."""
-    allocator = AllocatorEvents()
+    allocator = AllocatorEvents(EventFile(tempfile.gettempdir()))
     put_back = allocator.scopes.watch()
     try:
         allocator.begin()
@@ -349,7 +365,7 @@ def test_what_backward_computes_is_of_the_line_of_the_forward_pass() -> None:
 
 def test_what_is_forked_meanwhile_records_nothing() -> None:
     """A worker that began in a recorded step would keep every event of its life in memory."""
-    allocator = AllocatorEvents()
+    allocator = AllocatorEvents(EventFile(tempfile.gettempdir()))
     allocator.begin()
     allocator.give_up()
     child = os.fork()
@@ -364,7 +380,7 @@ def test_a_process_does_not_end_while_its_allocator_is_recorded() -> None:
     child = os.fork()
     if not child:
         atexit._clear()
-        AllocatorEvents().begin()
+        AllocatorEvents(EventFile(tempfile.gettempdir())).begin()
         records = torch.autograd._profiler_enabled()
         atexit._run_exitfuncs()
         os._exit(0 if records and not torch.autograd._profiler_enabled() else 1)

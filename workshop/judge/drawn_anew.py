@@ -41,8 +41,11 @@ class _Draws:
 def check_noise(reference: Items, rest: Items, now: Items) -> tuple[float, str]:
     """Return the chance that two samples draw alike, and what is to be said if they do not.
 
-    Compared are the size of the peaks, whether the same comes again, and which values go together.
+    Compared are the size of the peaks, whether the same comes again, and which values go together. Draws that are in
+    the reference, as those of a script with the same seed, are left out: they are part of its mean, and nearer to it.
     """
+    typical = reference.usual_distance
+    rest, now = (items.without(reference, typical) for items in (rest, now))
     found = [each[_by_chance(each.items)] for each in _draws(reference, rest, now)]
     if min((len(each.items) for each in found), default=0) < MIN_ITEMS:
         return 1.0, ""

@@ -188,7 +188,7 @@ def _counts(reference: Items, rest: Items, now: Items, grouping: Grouping) -> tu
 
 def _likeness(reference: Items, rest: Items, now: Items, grouping: Grouping) -> tuple[float, str]:
     typical = reference.usual_distance
-    rest, now = (_without(reference, items, typical) for items in (rest, now))  # scripts that draw alike share many
+    rest, now = (items.without(reference, typical) for items in (rest, now))  # scripts that draw alike share many
     samples = _Samples(grouping, reference, rest, now)
     if not samples.are_enough:
         return 1.0, ""
@@ -203,14 +203,6 @@ def _likeness(reference: Items, rest: Items, now: Items, grouping: Grouping) -> 
     )
 
 
-def _without(reference: Items, items: Items, typical: float) -> Items:
-    """Leave out items that are in the reference, too, with the same target."""
-    rounded = (zip(each.rounded(typical), each.targets, strict=True) for each in (reference, items))
-    ours, theirs = ([(row.tobytes(), target) for row, target in each] for each in rounded)
-    known = set(ours)
-    return items[np.array([key not in known for key in theirs], bool)]
-
-
 def _relation(reference: Items, rest: Items, now: Items, grouping: Grouping) -> tuple[float, str]:
     """How far the targets are from what a line through those of the reference says; of classes, one line each.
 
@@ -218,7 +210,7 @@ def _relation(reference: Items, rest: Items, now: Items, grouping: Grouping) -> 
     share them.
     """
     typical = reference.usual_distance
-    others, theirs = (_without(reference, items, typical) for items in (rest, now))
+    others, theirs = (items.without(reference, typical) for items in (rest, now))
     if 2 * len(others) >= len(rest):  # else there are so few different items that all of them come again
         rest, now = others, theirs
     some = [each.noted.some(10 * MAX_ITEMS) for each in (reference, rest, now)]

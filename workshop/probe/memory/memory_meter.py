@@ -86,7 +86,7 @@ class MemoryMeter(StepMeter):
         super().begin()
         self.lives = StorageLives(self._on_failure)
         self.unneeded = Unneeded(self.lives)
-        self.allocator = AllocatorEvents()
+        self.allocator = AllocatorEvents(self.events)
         self.segment: SegmentName | None = None
         self.models: WeakSet[nn.Module] = WeakSet()
         self.seen_training: WeakSet[nn.Module] = WeakSet()
@@ -327,7 +327,7 @@ class MemoryMeter(StepMeter):
     def _end_segment(self, failure: str = "") -> None:
         """Note what the segment has shown."""
         name, self.segment = self.segment, None
-        allocated = self.allocator.end()
+        allocated = self.allocator.end(self.lives.operations)
         ended_ns = time_ns()
         self.lives.end()
         if self.lives.fault:
@@ -388,7 +388,7 @@ class MemoryMeter(StepMeter):
     def _put_off(self) -> None:
         """Record a step that has not begun to compute from its first forward pass on."""
         self.segment, self.is_put_off = None, True
-        self.allocator.end()
+        self.allocator.end(self.lives.operations)
         self.lives.end()
         self.lives.dead = []
         self.is_last_wanted, self.is_last = self.is_last, False

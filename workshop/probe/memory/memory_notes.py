@@ -237,7 +237,7 @@ class HeldObjects(Event):
 
 @dataclass(frozen=True)
 class HoldersLook(Event):
-    """Holders have been looked for: what that touches is shared with workers no longer."""
+    """What was looked at meanwhile has taken memory that is not the script's; what it touches is no longer shared."""
 
     began_s: float
     """On the monotonic clock."""
