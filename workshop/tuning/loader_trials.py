@@ -4,7 +4,7 @@ import time
 from dataclasses import dataclass, field, replace
 
 from workshop.errors import WorkshopError
-from workshop.probe.messages import LoaderSettings, SetStage
+from workshop.probe.messages import LoaderSettings, LoadWith
 from workshop.runs.measured_steps import MeasuredSteps, Stage
 from workshop.runs.staged_run import WARM_UP_STEPS, StagedRun
 from workshop.tuning.epoch_steps import blocks_ms, within_epochs
@@ -63,7 +63,7 @@ class LoaderTrials:
         fewest = max(self._cycles(settings) * settings.workers, FEWEST)
         for attempt in range(ATTEMPTS):
             self.begun += 1
-            to = SetStage(f"loading {self.begun}", settings, self.loader)
+            to = LoadWith(settings, self.loader, self.begun)
             stage = self.run.measure_loading(to, self.trial_s, 1.5 * self.trial_s, fewest, patient=True)
             if self.run.interrupted:
                 raise KeyboardInterrupt
