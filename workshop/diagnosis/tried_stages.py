@@ -74,7 +74,8 @@ def _untold(run: StagedRun, causes: list[TriedCause], begun: list[str], observat
         why = "the script crashed" if run.error else "the script ended before"
     if run.interrupted:
         why = "Ctrl-C was pressed"
-    left = [] if run.interrupted else [each.name for each in causes if each.name not in begun]
+    is_told = run.interrupted or run.error
+    left = [] if is_told else [each.name for each in causes if each.name not in begun]
     without = [each for each in begun if each not in tried]
     moot = [each for each in begun if each in tried and not tried[each].applies]
     no_result = Note(NoteKind.NO_RESULT, f"Tried, to no result: {', '.join(without)} ({why}).")
