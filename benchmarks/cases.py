@@ -116,7 +116,7 @@ def tried(case: Case, side: str, source: str, expected: Outcome) -> Trial:
         seconds,
         speed.ratio if speed else None,
         speed.pairs if speed else 0,
-        "; ".join(verdict.reasons),
+        "; ".join(map(str, verdict.reasons)),
     )
 
 

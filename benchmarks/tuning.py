@@ -24,11 +24,12 @@ from typing import NamedTuple
 
 from machine import machine
 
-from workshop.probe.messages import LoaderSettings, LoadWith
+from workshop.probe.loader_settings import LoaderSettings
+from workshop.probe.messages import LoadWith
 from workshop.runs.measured_script import staged_script
 from workshop.runs.script import run_folder
 from workshop.runs.staged_run import WARM_UP_STEPS, StagedRun
-from workshop.tuning.epoch_steps import within_epochs
+from workshop.tuning.loader_trials import within_epochs
 from workshop.tuning.tuned_run import tune
 from workshop.tuning.tuning_result import Tuning
 

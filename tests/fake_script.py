@@ -37,7 +37,8 @@ STEPS = """
 import os, sys, time
 from workshop.probe.connection import connect
 from workshop.probe.event_file import EventFile
-from workshop.probe.messages import AsItIs, BatchCounts, Circumstances, FromMemory, LoadWith, LoaderSettings
+from workshop.probe.loader_settings import LoaderSettings
+from workshop.probe.messages import AsItIs, BatchCounts, Circumstances, FromMemory, LoadWith
 from workshop.probe.messages import SetStage, StepReport, WarmUp
 from workshop.probe.observations import LoaderIterated, LoaderMade, StackSamples, WorkerAsked
 from workshop.probe.wire import decode

@@ -6,7 +6,8 @@ import pytest
 
 from tests.conftest import Run
 from workshop.probe.cause import Moment
-from workshop.probe.messages import AsItIs, FromMemory, KeepBatches, LoaderSettings, LoadWith, LookCloser, TryCauses
+from workshop.probe.loader_settings import LoaderSettings
+from workshop.probe.messages import AsItIs, FromMemory, KeepBatches, LoadWith, LookCloser, TryCauses
 from workshop.probe.trials import causes_at
 from workshop.runs.measured_script import staged_script
 from workshop.runs.script import run_folder

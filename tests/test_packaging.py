@@ -41,7 +41,7 @@ def test_every_file_of_the_package_is_installed_and_its_types_are_known(project:
 def test_readme_begins_with_three_commands_and_ci_runs_the_last(project: Path) -> None:
     readme = (project / "README.md").read_text()
     [clone, install, test] = re.findall(r"```shell\n(.*)\n(.*)\n(.*)\n```", readme)[0]
-    assert clone.startswith("git clone https://")
+    assert clone == "git clone ADDRESS profiling-workshop && cd profiling-workshop", "no copy of it knows where it lies"
     assert install == "pip install -e . && kernprof -lv train.py configs/example_config.py"
     assert test == "pip install -e '.[test]' && pytest"
     [pattern] = re.findall(r"grep --max-count=1 '(.*)' README.md", (project / ".ci" / "run").read_text())

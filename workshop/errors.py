@@ -50,7 +50,7 @@ class DeviceError(WorkshopError):
     """A device that this machine does not have."""
 
 
-NO_ROOM = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
+DISK_FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 """The error numbers of a full disk."""
 
 _FIGURES_WIDTH = 48
@@ -100,7 +100,7 @@ def _message(error: BaseException) -> str | None:
             # Original Traceback ...", the last line of which is "workshop.errors.DataError: the text".
             last_line = (str(error).strip().splitlines() or [type(error).__name__])[-1]
             return last_line.removeprefix(f"{type(error).__module__}.{type(error).__qualname__}: ")
-        case OSError(errno=number, filename=name) if number in NO_ROOM:
+        case OSError(errno=number, filename=name) if number in DISK_FULL:
             place = name or "what was being written"
             return f"no room for {place}: {error.strerror}; free some space, or name another folder"
         case OSError(errno=number, filename=name) if number in _NO_ACCESS | _NO_FOLDER and name:

@@ -10,13 +10,10 @@ from numpy.typing import ArrayLike, NDArray
 Floats = NDArray[np.float64]
 
 ERROR_RATE = 0.05
-"""The chance that any of the differences that are compared at once is taken for real although there is none."""
-
-PARTS = 2048
-"""The number of parts that Student's distribution is integrated in."""
+"""Probability that any of the differences that are compared at once is taken for real although there is none."""
 
 MANY = 1000.0
-"""From so many degrees of freedom on, Student's distribution is the normal one."""
+"""Degrees of freedom, from which on Student's distribution is the normal one."""
 
 
 class MeanChange(NamedTuple):
@@ -77,7 +74,7 @@ def student_t(freedom: float, outside: float = ERROR_RATE) -> float:
     """
     if freedom >= MANY:
         return NormalDist().inv_cdf(1 - outside / 2)
-    angle = np.linspace(0, np.pi / 2, PARTS + 1)
+    angle = np.linspace(0, np.pi / 2, 2049)
     within = np.cumsum(np.cos((angle[1:] + angle[:-1]) / 2) ** (freedom - 1))
     return float(np.sqrt(freedom) * np.tan(np.interp(1 - outside, np.append(0, within / within[-1]), angle)))
 

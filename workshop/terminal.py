@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import TextIO
 
 MAX_NAMED = 4
-"""The most names of a list that a sentence has; the others are counted."""
+"""Names of a list, at most, that a sentence has; the others are counted."""
 
 UNITS = ((1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"))
 """What bytes are counted in, with the name of each."""
@@ -36,6 +36,11 @@ def wrapped(text: str, width: int | None, first: str = "", others: str = "") -> 
         width, initial_indent=first, subsequent_indent=others, break_long_words=False, break_on_hyphens=False
     )
     return "\n".join(line if line.startswith("    ") else wrapper.fill(line) for line in text.split("\n"))
+
+
+def cut(text: str, width: int) -> str:
+    """Return a text of no more characters than this; one that was longer ends in an ellipsis."""
+    return text if len(text) <= width else f"{text[: width - 1]}…"
 
 
 def some_of(names: Iterable[object]) -> str:

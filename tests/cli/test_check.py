@@ -32,7 +32,7 @@ def test_a_solution_is_done_and_json_says_so(workshop: Run, project: Path, data:
     done = workshop("check", "3", "--script", "part3.py", "--data", data, "--device", "cpu", "--json")
     assert done.returncode == 0, done.stderr
     verdict = json.loads(done.stdout)
-    assert (verdict["schema_version"], verdict["next_part"]) == (2, "part4")
+    assert (verdict["schema_version"], verdict["next_part"]) == (3, "part4")
     assert (verdict["subject"], verdict["outcome"], verdict["exit_code"]) == ("part3", "done", 0)
     assert (verdict["speed"]["ratio"], verdict["speed"]["target"]) == (pytest.approx(1 / 0.3), 1.5)
     assert verdict["unraced"] in (None, "")

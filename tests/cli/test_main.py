@@ -40,6 +40,11 @@ def test_what_measures_and_judges_loads_no_torch(run: Run) -> None:
     assert run("-c", f"import sys, {modules}; print('torch' in sys.modules)").stdout == "False\n"
 
 
+def test_a_check_of_a_part_without_a_question_loads_no_traces(run: Run) -> None:
+    code = "import sys, workshop.course.checks; print([each for each in sys.modules if 'workshop.traces' in each])"
+    assert run("-c", code).stdout == "[]\n"
+
+
 def test_the_course_is_apart_from_the_instruments(workshop: Run) -> None:
     sections = re.findall(r"^(\S.*):\n((?:  .*\n)+)", workshop("--help").stdout, re.M)
     commands = {title: {line.split()[0] for line in rows.splitlines()} for title, rows in sections}

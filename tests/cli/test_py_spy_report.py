@@ -11,7 +11,7 @@ import pexpect
 import pytest
 from conftest import Run
 
-from workshop.cli.py_spy_text import as_text
+from workshop.cli.py_spy_commands import as_text
 from workshop.profiles import py_spy_report, stacks
 
 RECORDED = """\

@@ -13,7 +13,6 @@ from made_traces import made_up
 from workshop.cli.trace_text import MORE_TABLES, tables_text
 from workshop.traces import load
 from workshop.traces.hta import rounded
-from workshop.traces.table_text import TITLES
 from workshop.traces.tables import TABLES, tables
 
 
@@ -37,10 +36,10 @@ def test_words_come_first_and_then_the_tables_that_they_rest_on(prof: Path, work
     shares = [int(line.split("%")[0]) for line in costs if "%" in line[:4]]
     assert shares == sorted(shares, reverse=True)
     assert "(parts 3 to 5)" in costs[0]
-    assert [tables[0], tables[2]] == [TITLES["idle"], TITLES["path_operators"]]
+    assert [tables[0], tables[2]] == [TABLES["idle"].title, TABLES["path_operators"].title]
     everything = workshop("trace", prof, "--tables", "all").stdout
     assert "What it costs" not in everything
-    assert all(title in everything for title in (TITLES["temporal"], TITLES["operators"], TITLES["held"]))
+    assert all(TABLES[name].title in everything for name in ("temporal", "operators", "held"))
 
 
 @pytest.mark.parametrize("only", TABLES)
@@ -115,4 +114,4 @@ def test_no_line_is_wider_than_a_terminal_of_80_columns(ranks: int, tmp_path: Pa
     traces = load([tmp_path])
     text = tables_text(tables(traces), ranks > 1, 80)
     assert max(map(len, text.splitlines())) == 80, "names take the room that there is"
-    assert [title for title in TITLES.values() if title not in text] == [TITLES["stragglers"]] * (ranks == 1)
+    assert [name for name, table in TABLES.items() if table.title not in text] == ["stragglers"] * (ranks == 1)

@@ -16,23 +16,23 @@ from browsers import visited
 from conftest import Run
 from fake_script import STEPS, by_the_clock_of_the_script
 from made_measurements import made_steps
+from said import MadeReason
 from script_runs import press_ctrl_c, started
 
 from workshop.cli.tuning_text import print_tuning
 from workshop.diagnosis.findings import Finding
 from workshop.errors import WorkshopError
 from workshop.judge.running_scripts import RunningScripts
-from workshop.judge.verdict import Outcome, Speed, UnseenWork, Verdict
+from workshop.judge.verdict import Outcome, Speed, Verdict, VerdictReason
 from workshop.pages.tuning_page import page
-from workshop.probe.messages import LoaderSettings
+from workshop.probe.loader_settings import LoaderSettings
 from workshop.probe.phases import Phase
-from workshop.runs.other_load import OtherLoad, about
+from workshop.runs.other_load import OtherLoad
 from workshop.runs.script import ScriptError
 from workshop.tuning.edit_proof import with_proof
 from workshop.tuning.loader_edit import edit
-from workshop.tuning.setting_words import is_faster
-from workshop.tuning.tried_setting import TriedSetting
-from workshop.tuning.tuning_result import Advice, Tuning
+from workshop.tuning.tried_settings import SettingOutcome, TriedSetting
+from workshop.tuning.tuning_result import Advice, AdviceKind, AdviceReason, Tuning
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
@@ -326,22 +326,20 @@ def made(tmp_path: Path, **fields: Any) -> Tuning:
     line = next(at for at, text in enumerate(SLEEPS.splitlines(), 1) if "loader = " in text)
     present, taken = LoaderSettings(), LoaderSettings(8, persistent=True)
     tried = (
-        TriedSetting(present, [95.0, 96.0, 97.0], 8.0, memory_bytes=500_000_000, became="as it is"),
-        TriedSetting(LoaderSettings(8), [12.0, 12.4, 12.1], 8.0, 0.4, 900_000_000, 40_000, became="to take"),
+        TriedSetting(present, [95.0, 96.0, 97.0], 8.0, memory_bytes=500_000_000, became=SettingOutcome.AS_IT_IS),
+        TriedSetting(
+            LoaderSettings(8), [12.0, 12.4, 12.1], 8.0, 0.4, 900_000_000, 40_000, became=SettingOutcome.TO_TAKE
+        ),
         TriedSetting(LoaderSettings(16), why_not="would need 17.0 GB of memory, and 16.0 GB are allowed"),
     )
     usual: dict[str, Any] = {
         "steps": made_steps({Phase.DATA_WAIT: 80.0, Phase.FORWARD: 16.0}),
         "headroom": made_steps({Phase.FORWARD: 11.0}),
         "present": present,
-        "taken": taken,
-        "speedup": 7.9,
         "tried": tried,
         "edit": edit(tmp_path / "mine.py", line, taken, present),
     }
-    busy = "machine" in fields and fields["machine"].busy
-    advice = fields.pop("advice", Advice.TAKE)
-    return Tuning(advice, is_faster(7.9, taken, present, about(busy)), **{**usual, **fields})
+    return Tuning(**{"reason": AdviceReason(AdviceKind.FASTER, taken, 7.9), **usual, **fields})
 
 
 def test_a_result_fits_into_80_columns(tmp_path: Path, capsys: pytest.CaptureFixture[str], terminal: None) -> None:
@@ -370,25 +368,12 @@ def test_on_a_busy_machine_figures_are_rough(tmp_path: Path, capsys: pytest.Capt
 
 
 def test_what_limits_it_then_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    limit = Finding(
-        "slow-item",
-        "data",
-        str(tmp_path / "mine.py"),
-        10,
-        "__getitem__",
-        "worker",
-        8.0,
-        0.7,
-        3.0,
-        2.0,
-        False,
-        "Cache.",
-        "",
-    )
+    at = (str(tmp_path / "mine.py"), 10, "__getitem__", "worker")
+    limit = Finding("slow-item", "data", *at, 8.0, 0.7, 3.0, 2.0, False, "Cache.", "")
     print_tuning("mine.py", made(tmp_path, limits=(limit,), waits_share=0.31), None, "")
     says = "- 31% of a step still waits for data. Then slow-item limits it, line 10 of mine.py in __getitem__: Cache."
     assert says in " ".join(capsys.readouterr().out.split())
-    print_tuning("mine.py", made(tmp_path, limits=(limit,), taken=None, advice=Advice.LEAVE), None, "")
+    print_tuning("mine.py", made(tmp_path, limits=(limit,), reason=AdviceReason(AdviceKind.NOT_FASTER)), None, "")
     assert "- slow-item limits it, line 10 of" in " ".join(capsys.readouterr().out.split())
 
 
@@ -403,21 +388,20 @@ def test_no_limit_is_shown_below_what_was_reached(tmp_path: Path, capsys: pytest
 
 
 FOR_CERTAIN = Speed("mine.py", "mine.py, tuned", 80.0, 600.0, 7.5, 7.0, 8.0, 9, 1.05, {}, {}, None, None)
-UNDECIDED_SPEED = Verdict(
-    "", Outcome.UNDECIDED, ("too noisy", "Speedup 1.1x, same work"), replace(FOR_CERTAIN, low=0.9)
-)
-CANNOT_SEE = "the judge cannot see whether it is the same work: it draws in another way"
+UNDECIDED_SPEED = Verdict("", Outcome.UNDECIDED, (MadeReason.SAYS("too noisy"),), replace(FOR_CERTAIN, low=0.9))
+SAME_WORK, OTHER = MadeReason.SAYS("Speedup 7.5x, same work"), MadeReason.SAYS("other")
+CANNOT_SEE = VerdictReason.WORK_UNSEEN(MadeReason.SAYS("it draws in another way"))
 
 
 @pytest.mark.parametrize(
     ("options", "verdict", "exit_code", "says"),
     [
-        ("", Verdict("", Outcome.DONE, ("Speedup 7.5x, same work",), FOR_CERTAIN), 0, "Proven: Speedup 7.5x"),
+        ("", Verdict("", Outcome.DONE, (SAME_WORK,), FOR_CERTAIN), 0, "Proven: Speedup 7.5x"),
         ("", UNDECIDED_SPEED, 0, "Proven to do the same work; how much faster, the judge cannot tell: too noisy"),
-        ("", Verdict("", Outcome.UNDECIDED, (UnseenWork(CANNOT_SEE),), FOR_CERTAIN), 4, CANNOT_SEE),
+        ("", Verdict("", Outcome.UNDECIDED, (CANNOT_SEE,), FOR_CERTAIN), 4, str(CANNOT_SEE)),
         (
             "",
-            Verdict("", Outcome.UNDECIDED, ("no time was left",)),
+            Verdict("", Outcome.UNDECIDED, (OTHER,)),
             4,
             "it is not proven that it would do the same work",
         ),
@@ -473,10 +457,10 @@ def test_what_a_library_makes_is_not_written_and_said_so(
 def test_what_the_judge_does_not_confirm_is_not_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     for outcome, advice, became in (
-        (Outcome.OTHER_WORK, Advice.LEAVE, "refused by the judge"),
-        (Outcome.NOT_YET, Advice.UNDECIDED, "not proven faster"),
+        (Outcome.OTHER_WORK, Advice.LEAVE, SettingOutcome.OTHER_WORK),
+        (Outcome.NOT_YET, Advice.UNDECIDED, SettingOutcome.NOT_PROVEN),
     ):
-        monkeypatch.setattr("workshop.tuning.edit_proof._judged", lambda *_, of=outcome: Verdict("", of, ("other",)))
+        monkeypatch.setattr("workshop.tuning.edit_proof._judged", lambda *_, of=outcome: Verdict("", of, (OTHER,)))
         found = with_proof(made(tmp_path), "mine.py", [], False, 60.0, print)
         assert (found.advice, found.taken, found.edit, found.speedup) == (advice, None, None, 1.0)
         assert [each.became for each in found.tried if each.settings.workers == 8] == [became]
@@ -485,7 +469,7 @@ def test_what_the_judge_does_not_confirm_is_not_taken(tmp_path: Path, monkeypatc
 @pytest.mark.parametrize(
     ("ended", "outcome", "why"),
     [
-        (Verdict("", Outcome.DONE, ("same work",), FOR_CERTAIN), Outcome.DONE, ""),
+        (Verdict("", Outcome.DONE, (SAME_WORK,), FOR_CERTAIN), Outcome.DONE, ""),
         (ScriptError("it ended", 1, "", ".mine-tuned.py"), Outcome.BROKEN, ""),
         (ScriptError("it ended", 1, "", "mine.py"), None, "mine.py could not be judged: it ended."),
     ],

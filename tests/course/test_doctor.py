@@ -13,7 +13,7 @@ import pytest
 import torch
 from conftest import Run
 
-from workshop.course import doctor, tried_versions
+from workshop.course import doctor
 from workshop.recording import py_spy
 from workshop.runs.other_load import OtherLoad, Program
 
@@ -89,13 +89,13 @@ for files, sys.platform in (256, "linux"), (256, "darwin"), (255, "darwin"):
 def test_what_is_older_or_newer_than_tried_is_named(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     needed = tomllib.loads((project / "pyproject.toml").read_text())["project"]
     bounds = dict(each.split(">=") for each in needed["dependencies"])
-    assert {name: oldest for name, (oldest, _) in tried_versions.TRIED.items()} == bounds | {
+    assert {name: oldest for name, (oldest, _) in doctor.TRIED.items()} == bounds | {
         "Python": needed["requires-python"].removeprefix(">=")
     }
     installed = {"torch": "2.16.0+cu130", "torchvision": "0.29.9", "numpy": "1.25.2", "psutil": "5.9.8"}
-    monkeypatch.setattr(importlib.metadata, "version", lambda name: installed.get(name, tried_versions.TRIED[name][1]))
+    monkeypatch.setattr(importlib.metadata, "version", lambda name: installed.get(name, doctor.TRIED[name][1]))
     monkeypatch.setattr(platform, "python_version", lambda: "3.13.9")
-    newest_torch, newest_numpy = tried_versions.TRIED["torch"][1], tried_versions.TRIED["numpy"][1]
+    newest_torch, newest_numpy = doctor.TRIED["torch"][1], doctor.TRIED["numpy"][1]
     assert [(row.status, row.found) for row in doctor.check_versions()] == [
         ("warn", f"torch 2.16.0+cu130 is newer than what the workshop was tried with (2.5 to {newest_torch})"),
         ("warn", f"numpy 1.25.2 is older than what the workshop was tried with (1.26 to {newest_numpy})"),

@@ -121,6 +121,9 @@ def test_the_one_next_thing(script: Path, state: State) -> None:
     says, command = progress.next_step(state, script)
     assert says.endswith("Have it checked again, or go on with part3 meanwhile.")
     assert command == "workshop check part2"
+    end(state, "part2", Outcome.DONE, UNTOUCHED)
+    end(state, "part3", Outcome.UNDECIDED, b"mine")
+    assert told() == "workshop restore", "the original is in its place"
     for part in all_parts():
         end(state, part.name, Outcome.DONE, UNTOUCHED)
     assert told() == "workshop measure YOUR_SCRIPT"

@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 from conftest import Run
 from judge.recorded_evidence import SCRIPTS
-from said import OF_PARTS
 
 from workshop.course import selftest
 from workshop.parts import Part, all_parts, find_part
@@ -15,6 +14,14 @@ from workshop.parts.case import case_names, find_case
 
 PROVEN_ELSEWHERE = {*SCRIPTS, "part9"}
 """The parts whose cheats are tried by judge/test_proof.py and parts/test_part9.py."""
+
+OF_PARTS = {
+    "part5, the script with nothing gained": r"nothing is kept: \d+ of \d+ photos were read slowly again in the second",
+    "part6, the script with nothing gained": r"0 of \d+ batches were copied to the device before",
+    "part10, the script with nothing gained": "init_process_group is missing",
+    "part10, its solution": "2 ranks train one model: each item once an epoch",
+}
+"""Patterns of what the selftest prints, by the part and what is tried."""
 
 IN_EACH_CHANGE = ("part2", "part6")
 """A part that asks a question, and one that asks for a change which is shown without a race."""

@@ -11,7 +11,8 @@ from workshop.diagnosis.findings import COST_MARGIN
 from workshop.diagnosis.loading import Loading, cores, other_workers
 from workshop.diagnosis.measurement import Measurement, NoteKind
 from workshop.diagnosis.samples import Observations, Sample
-from workshop.probe.messages import Circumstances, LoaderSettings
+from workshop.probe.loader_settings import LoaderSettings
+from workshop.probe.messages import Circumstances
 from workshop.probe.observations import LoaderIterated, Role
 from workshop.probe.phases import Phase
 from workshop.profiles.stacks import Frame

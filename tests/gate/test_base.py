@@ -9,7 +9,7 @@ import pytest
 from repositories import commit, git, repository
 
 from workshop.errors import WorkshopError
-from workshop.gate.base import checked_out
+from workshop.gate.base import BaseReason, checked_out
 from workshop.probe import wire
 from workshop.probe.settings import REDIRECT_VARIABLE, RedirectedImports
 from workshop.runs.script import probe_environment
@@ -38,13 +38,13 @@ def test_the_files_of_a_revision_are_there_and_the_repository_is_as_it_was(tmp_p
         assert (base.folder / "sub/model.py").read_text() == "old"
         assert not (base.folder / "later.py").exists()
         assert base.folder.name == "tree"
-        assert base.notes[1:] == ("the working tree is judged as it is, with changes in 1 file that are not committed",)
+        assert base.notes[1:] == (BaseReason.NOT_COMMITTED(files="1 file"),)
         folder = base.folder
     assert not folder.exists()
     assert state() == before
     (tree / "fresh.py").write_text("a module that git does not know yet")
     with checked_out("HEAD~1", tree / "train.py") as base:
-        assert "with changes in 2 files that are not committed" in base.notes[1]
+        assert "with changes in 2 files that are not committed" in str(base.notes[1])
 
 
 def test_the_script_may_lie_in_a_folder_and_git_may_run_in_a_hook(
@@ -79,7 +79,7 @@ def test_commits_that_the_working_tree_lacks_are_told(tmp_path: Path) -> None:
     commit(tree, train="newer")
     git(tree, "checkout", "--quiet", "mine")
     with checked_out("main", tree / "train.py") as base:
-        assert "main has 1 commit that the working tree does not have" in base.notes[1]
+        assert "main has 1 commit that the working tree does not have" in str(base.notes[1])
 
 
 def test_each_version_reads_its_own_config(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -26,6 +26,7 @@ from workshop.judge.judged_script import JudgedScript
 from workshop.judge.ledger import Ledger, events_in
 from workshop.judge.picture_proof import check_stock
 from workshop.judge.proof import differences
+from workshop.judge.reasons import Reason
 from workshop.judge.sampled_steps import NOTHING_SEEN
 from workshop.parts import SOLUTIONS, find_part
 from workshop.probe.events import (
@@ -101,7 +102,7 @@ class Recorded:
         ledger.replaced_clocks = self.replaced_clocks
         return ledger
 
-    def differences(self, original: "Recorded") -> list[str]:
+    def differences(self, original: "Recorded") -> list[Reason]:
         """What the judge says of it."""
         reference, candidate = original.ledger, self.ledger
         found = differences(reference, candidate, WASTED_S if reference.reads else None)

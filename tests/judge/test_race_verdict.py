@@ -12,12 +12,13 @@ import pytest
 
 from workshop.cli.result_text import print_verdict
 from workshop.judge.contest import of_two_scripts
-from workshop.judge.headroom import headroom_rate
-from workshop.judge.indecision import CLEAR, Indecision
+from workshop.judge.indecision import CLEAR, Indecision, IndecisionAdvice
+from workshop.judge.laps import headroom_rate
 from workshop.judge.ledger import Ledger
 from workshop.judge.race import MAX_PAIRS, Pair, RaceResult, race
-from workshop.judge.race_verdict import how_far, verdict_on
-from workshop.judge.verdict import Outcome, Speed, Verdict, broken
+from workshop.judge.race_verdict import RaceReason, how_far, verdict_on
+from workshop.judge.reasons import Reason
+from workshop.judge.verdict import Outcome, Speed, Verdict, VerdictReason, broken
 from workshop.probe.messages import Recomputation
 from workshop.probe.phases import Phase
 from workshop.runs.other_load import OtherLoad, Program
@@ -50,7 +51,7 @@ def judged(
         **measured,
     )
     contest = of_two_scripts(Path("old.py"), Path("new.py"), (), most or result.target, 60.0)
-    return verdict_on(contest, result, speed, (Ledger(), ledger or Ledger()), "", load, more_time="")
+    return verdict_on(contest, result, speed, (Ledger(), ledger or Ledger()), "", load, more_time=None)
 
 
 def pairs_of(*ratios: float) -> tuple[Pair, ...]:
@@ -115,15 +116,13 @@ def test_rounding_does_not_carry_a_ratio_over_the_target(ratio: float, text: str
 
 
 def test_an_undecided_race_says_what_the_speedup_may_be() -> None:
-    verdict = judged(RaceResult(1.5, pairs_of(1.4, 1.5, 1.7)))
-    assert verdict.reasons[0].startswith("after 3 pairs of epochs, when the time ran out, the speedup may be 0.7")
-    assert verdict.reasons[0].endswith("x; 1.5x is asked for: the times of the epochs differ too much")
+    says = str(judged(RaceResult(1.5, pairs_of(1.4, 1.5, 1.7))).reasons[0])
+    assert says.startswith("after 3 pairs of epochs, when the time ran out, the speedup may be 0.7")
+    assert says.endswith("x; 1.5x is asked for: the times of the epochs differ too much")
     wide = judged(RaceResult(1.5, pairs_of(0.1, 9.0, 2.0)))
-    assert "the speedup may be anything: the pairs differ too much" in wide.reasons[0]
+    assert wide.reasons[0].figures["may_be"] == "anything: the pairs differ too much"
     again = judged(RaceResult(1.5, pairs_of(1.6, 1.6, 1.61), pairs_of(1.3, 1.3, 1.3)))
-    assert again.reasons[0].startswith(
-        "with 1.60x in one run of both and 1.30x in another, the speedup may be 1.30x to 1.6"
-    )
+    assert again.reasons[0].figures["after"] == RaceReason.RACES_DIFFER(one="1.60", other="1.30")
 
 
 NEAR, NOISY = pairs_of(1.49, 1.51, 1.5, 1.5), pairs_of(0.9, 2.4, 1.1, 1.9)
@@ -134,7 +133,7 @@ WAITS, COMPUTES = {"data wait": 2.0, "forward": 1.0}, {"data wait": 0.1, "forwar
     ("pairs", "known", "cause", "advice"),
     [
         (NEAR, {"ledger": Ledger(workers=2), "phases_after": WAITS}, Indecision.NEAR, "2 workers are near the limit"),
-        (NEAR, {"phases_after": WAITS}, Indecision.NEAR, "no worker loads them"),
+        (NEAR, {"phases_after": WAITS}, Indecision.NEAR, "The loop still waits for data for 67% of an epoch, and no "),
         (NEAR, {"ledger": Ledger(workers=2), "phases_after": COMPUTES}, Indecision.NEAR, "mostly computation"),
         (NOISY, {}, Indecision.NOISE, "what slows these cores lies outside"),
         (NEAR, {"load": BUSY}, Indecision.OTHER_LOAD, "Close python3 train_text.py (process 3346"),
@@ -149,7 +148,8 @@ def test_an_undecided_race_has_a_cause_and_the_advice_goes_by_it(
 ) -> None:
     verdict = judged(RaceResult(1.5, pairs), **known)
     assert (verdict.outcome, verdict.undecided) == (Outcome.UNDECIDED, cause)
-    assert advice in verdict.next
+    assert verdict.next.words.kind is IndecisionAdvice[cause.name]  # type: ignore[union-attr]
+    assert advice in str(verdict.next)
     assert verdict.as_dict()["undecided"] == cause.value
 
 
@@ -157,9 +157,9 @@ def test_a_target_that_was_lowered_for_this_machine_is_explained() -> None:
     verdict = judged(RaceResult(1.25, pairs_of(1.6, 1.6, 1.61)), 2.5, most=1.5)
     assert verdict.outcome is Outcome.DONE
     lowered = "the solution reaches 2.5x here, so 1.25x is asked for on this machine, and not 1.5x"
-    assert verdict.reasons[-1] == lowered
+    assert str(verdict.reasons[-1]) == lowered
     usual = judged(RaceResult(1.5, pairs_of(1.6, 1.6, 1.61)), 3.3, most=1.5)
-    assert usual.reasons[-1] == "the solution reaches 3.3x here"
+    assert str(usual.reasons[-1]) == "the solution reaches 3.3x here"
 
 
 @pytest.mark.parametrize(
@@ -190,54 +190,51 @@ def judged_slowdown(result: RaceResult, load: OtherLoad = QUIET) -> Verdict:
     low, high = result.interval
     speed = replace(SPEED, target=0.95, low=low, high=high)
     contest = replace(of_two_scripts(Path("old.py"), Path("new.py"), (), 0.95, 60.0), allowed=0.05)
-    return verdict_on(contest, result, speed, (Ledger(), Ledger()), "", load, "")
+    return verdict_on(contest, result, speed, (Ledger(), Ledger()), "", load, None)
 
 
 def test_two_races_of_a_slowdown_that_disagree_are_named_and_not_the_time() -> None:
     result = RaceResult(0.95, pairs_of(0.90, 0.901, 0.902), again=pairs_of(0.99, 0.991, 0.992))
     verdict = judged_slowdown(result)
     assert verdict.outcome is Outcome.UNDECIDED
-    assert verdict.reasons[0].startswith("with 0.90x in one run of both and 0.99x in another, its speed may be ")
+    says = "with 0.90x in one run of both and 0.99x in another, its speed may be "
+    assert str(verdict.reasons[0]).startswith(says)
 
 
 def test_a_slowdown_is_told_so_that_it_means_something() -> None:
     wide = judged_slowdown(RaceResult(0.95, pairs_of(0.1, 9.0, 2.0)))
-    assert "its speed may be anything: the pairs differ too much; allowed: 5 % slower: " in wide.reasons[0]
+    assert "its speed may be anything: the pairs differ too much; allowed: 5 % slower: " in str(wide.reasons[0])
     assert wide.undecided == Indecision.NOISE
-    assert "Close python3 train_text.py" in judged_slowdown(RaceResult(0.95, pairs_of(0.1, 9.0, 2.0)), BUSY).next
+    busy = judged_slowdown(RaceResult(0.95, pairs_of(0.1, 9.0, 2.0)), BUSY)
+    assert "Close python3 train_text.py" in str(busy.next)
     much = judged_slowdown(RaceResult(0.95, pairs_of(0.05, 0.05, 0.05)))
-    assert much.reasons[0].startswith("1,900 % slower than old.py, same work (speed: 0.05x to 0.05x)")
+    assert str(much.reasons[0]).startswith("1,900 % slower than old.py, same work (speed: 0.05x to 0.05x)")
     slower = judged_slowdown(RaceResult(0.95, pairs_of(*3 * (1e-6, 1e-4))))
     assert slower.words == "slower than allowed"
-    assert "same work (speed: below 0.95x)" in slower.reasons[0]
+    assert slower.reasons[0].figures["may_be"] == "below 0.95x"
     faster = judged_slowdown(RaceResult(0.95, pairs_of(*3 * (1e6, 1e4))))
     assert faster.words == "faster"
-    assert re.search(r"same work \(speed: at least [\d.]+x\)", faster.reasons[0])
+    assert re.fullmatch(r"at least [\d.]+x", faster.reasons[0].figures["may_be"])
     both = judged_slowdown(RaceResult(0.95, pairs_of(0.9, 1.1, 1.2)))
-    assert re.search(r"its speed may be [\d.]+x to [\d.]+x; allowed", both.reasons[0]), "one unit for both ends"
+    assert re.fullmatch(r"[\d.]+x to [\d.]+x", both.reasons[0].figures["may_be"]), "one unit for both ends"
 
 
 @pytest.mark.parametrize(
-    ("again", "says"),
+    ("again", "why"),
     [
-        (
-            Recomputation(error="it draws no batch"),
-            "old.py could not take one of its own steps again: it draws no batch",
-        ),
-        (
-            Recomputation(loss=1.0, recorded_loss=2.0),
-            "when old.py takes one of its own steps again, it comes to another ",
-        ),
+        (Recomputation(error="no batch"), RaceReason.NOT_TAKEN_AGAIN(base="old.py", error="no batch")),
+        (Recomputation(loss=1.0, recorded_loss=2.0), RaceReason.OTHERWISE_AGAIN(base="old.py", aspects="loss")),
     ],
     ids=["not-taken", "otherwise"],
 )
-def test_steps_that_cannot_be_taken_again_are_told(again: Recomputation, says: str) -> None:
+def test_steps_that_cannot_be_taken_again_are_told(again: Recomputation, why: Reason) -> None:
     contest = of_two_scripts(Path("old.py"), Path("new.py"), (), 1.5, 60.0)
     original = Ledger()
     original.recomputed = [again]
-    verdict = verdict_on(contest, RaceResult(1.5, pairs_of(2, 2, 2)), SPEED, (original, Ledger()), "", QUIET, "")
+    verdict = verdict_on(contest, RaceResult(1.5, pairs_of(2, 2, 2)), SPEED, (original, Ledger()), "", QUIET, None)
     assert verdict.outcome is Outcome.UNDECIDED
-    assert says in verdict.reasons[0]
+    assert verdict.reasons[0] == VerdictReason.WORK_UNSEEN(why)
+    assert verdict.as_dict()["kinds"] == ["verdict-work-unseen", why.kind.label, "race-speedup"]
 
 
 @pytest.mark.parametrize(("seconds", "is_said"), [(0.5, True), (1.0, False), (3.0, False)])

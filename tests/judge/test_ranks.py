@@ -4,7 +4,7 @@ import numpy as np
 
 from workshop.judge.judged_ranks import _cause
 from workshop.judge.ledger import Ledger
-from workshop.judge.proof import check_parameters, check_steps
+from workshop.judge.proof import WorkReason, check_parameters, check_steps
 from workshop.probe.events import ForwardPass, StepTaken
 from workshop.probe.signature import encode
 from workshop.runs.script import ScriptError, UnseenError
@@ -31,9 +31,9 @@ def test_what_ranks_did_is_one_run() -> None:
 def test_ranks_that_are_not_one_training() -> None:
     same, other = step((1.0, 2.0)), step((1.0, 2.1))
     [says] = check_parameters([Ledger(steps=[same, same]), Ledger(steps=[same, other])])
-    assert says.startswith("after step 2 the ranks have different parameters")
+    assert (says.kind, says.figures) == (WorkReason.RANKS_APART, {"step": 2})
     [says] = check_steps([Ledger(steps=[same, same]), Ledger(steps=[same])])
-    assert says == "the ranks do not step together: in an epoch, rank 0 takes 2, rank 1 takes 1 steps"
+    assert str(says) == "the ranks do not step together: in an epoch, rank 0 takes 2, rank 1 takes 1 steps"
 
 
 def test_the_rank_that_failed_is_named_not_the_one_that_noticed() -> None:

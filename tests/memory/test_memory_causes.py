@@ -21,6 +21,7 @@ from workshop.memory.memory_causes import (
     shared_objects,
 )
 from workshop.memory.memory_findings import MemoryFinding
+from workshop.probe.loader_settings import LoaderSettings
 from workshop.probe.memory.memory_notes import (
     AttributeObjects,
     HeldObject,
@@ -32,7 +33,6 @@ from workshop.probe.memory.memory_notes import (
     TouchedAttribute,
     WorkerContainers,
 )
-from workshop.probe.messages import LoaderSettings
 from workshop.probe.observations import LoaderIterated
 
 

@@ -14,8 +14,8 @@ from workshop.pages.lanes import lanes
 from workshop.pages.trace_page import page as draw
 from workshop.pages.trace_page import timeline
 from workshop.traces import load
-from workshop.traces.table_text import TITLES, text_table
-from workshop.traces.tables import tables
+from workshop.traces.table_text import text_table
+from workshop.traces.tables import TABLES, tables
 from workshop.traces.trace_findings import findings
 
 INK = """() => {
@@ -56,8 +56,8 @@ def test_it_has_the_tables_that_the_terminal_has(page: Page, drawn: Path) -> Non
     found = {name: text_table(name, rows, several=True) for name, rows in tables(traces).items() if rows}
     headings = page.locator("section:has(table) > h2").all_inner_texts()
     assert headings == [table.title for table in found.values() if table]
-    assert {TITLES[name] for name in ("temporal", "idle", "kernels", "operators", "path", "held")} <= {*headings}
-    kernels = page.locator("section", has=page.get_by_role("heading", name=TITLES["kernels"], exact=True))
+    assert {TABLES[name].title for name in ("temporal", "idle", "kernels", "operators", "path", "held")} <= {*headings}
+    kernels = page.locator("section", has=page.get_by_role("heading", name=TABLES["kernels"].title, exact=True))
     assert found["kernels"]
     assert kernels.locator("td").all_inner_texts() == [cell for row in found["kernels"].rows for cell in row]
 

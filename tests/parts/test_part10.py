@@ -60,7 +60,7 @@ def bench(script: Path, data: Path) -> Bench:
 
 def test_too_few_cores_to_time_two_ranks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(part10, "usable_cores", lambda: 7)
-    assert part10.why_not_timed(2, on_cpu=True) == (
+    assert str(part10.why_not_timed(2, on_cpu=True)) == (
         "whether 2 ranks are faster than one cannot be measured here: it takes a GPU, or 4 cores, for each, "
         "and there are 7 cores"
     )

@@ -10,7 +10,7 @@ import pytest
 
 from workshop.judge.ledger import Ledger
 from workshop.judge.verdict import Outcome
-from workshop.parts.part6.copies_check import BLOCKING, copied_ahead, fault_of, on_cuda
+from workshop.parts.part6.copies_check import BLOCKING, FAULTS, CopyReason, copied_ahead, found_in, on_cuda
 from workshop.parts.part6.device_copies import copies_in
 from workshop.probe.events import BatchCopied, ForwardPass, StepTaken
 from workshop.probe.signature import encode
@@ -64,40 +64,36 @@ def made_trace(
 
 
 @pytest.mark.parametrize(
-    ("made", "fault"),
+    ("made", "kind"),
     [
-        ({}, "they are copied from pinned memory, on a stream of their own, and nothing waits for them too early"),
-        ({"wait": 7}, "they are copied from pinned memory"),  # the stream that computes is waited for
-        ({"kind": "Pageable", "stream": 7, "call_us": 45}, "2 of 2 copies come from memory that is not pinned"),
-        ({"wait": 20}, "2 of 2 copies are waited for"),
-        ({"wait": -1}, "2 of 2 copies are waited for"),
-        ({"wait": 20, "thread": 8}, "they are copied from pinned memory"),  # by a thread that does nothing else
-        ({"call_us": 45}, "they are copied from pinned memory"),  # a call may take longer than a small copy
-        ({"stream_waits": True}, "2 of 2 copies are waited for"),  # the kernels of the batch before
-        ({"stream": 7}, "2 of 2 copies run on the stream of the kernels"),
+        ({}, CopyReason.BESIDE_KERNELS),
+        ({"wait": 7}, CopyReason.BESIDE_KERNELS),  # the stream that computes is waited for
+        ({"kind": "Pageable", "stream": 7, "call_us": 45}, CopyReason.NOT_PINNED),
+        ({"wait": 20}, CopyReason.WAITED_FOR),
+        ({"wait": -1}, CopyReason.WAITED_FOR),
+        ({"wait": 20, "thread": 8}, CopyReason.BESIDE_KERNELS),  # by a thread that does nothing else
+        ({"call_us": 45}, CopyReason.BESIDE_KERNELS),  # a call may take longer than a small copy
+        ({"stream_waits": True}, CopyReason.WAITED_FOR),  # the kernels of the batch before
+        ({"stream": 7}, CopyReason.STREAM_OF_KERNELS),
     ],
 )
-def test_how_batches_are_copied(made: dict[str, Any], fault: str, tmp_path: Path) -> None:
-    said, hint = fault_of(copies_in(made_trace(tmp_path, **made)))
-    assert said.startswith(fault)
-    assert bool(hint) == (" of 2 copies" in fault)
+def test_how_batches_are_copied(made: dict[str, Any], kind: CopyReason, tmp_path: Path) -> None:
+    found = found_in(copies_in(made_trace(tmp_path, **made)))
+    assert found == (kind(copies=2, all=2) if kind in FAULTS.values() else kind())
 
 
 def test_where_every_call_waits_that_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(BLOCKING, "1")
-    verdict = on_cuda(SimpleNamespace(subject="part6"), ("same work",))  # type: ignore[arg-type]
+    verdict = on_cuda(SimpleNamespace(subject="part6"), ())  # type: ignore[arg-type]
     assert verdict.outcome is Outcome.NOT_YET
-    assert verdict.reasons[-1].startswith("CUDA_LAUNCH_BLOCKING is set")
+    assert [each.kind for each in verdict.reasons] == [CopyReason.LAUNCH_BLOCKING]
 
 
 def test_a_trace_without_copies_is_no_fault(tmp_path: Path) -> None:
     (tmp_path / "none.json").write_text(
         '{"traceEvents": [{"ph": "X", "cat": "cpu_op", "name": "a", "ts": 1, "dur": 1}]}'
     )
-    assert fault_of(copies_in(read(tmp_path / "none.json"))) == (
-        "how they were copied was not seen: torch.profiler saw no copies",
-        "",
-    )
+    assert found_in(copies_in(read(tmp_path / "none.json"))) == CopyReason.NOT_SEEN()
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,6 @@
 """Part 9: what counts as drawn from Haar's measure, the cheats, and the physics of the script."""
 
 import cmath
-import re
 import runpy
 import sys
 from collections.abc import Callable
@@ -11,16 +10,18 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import torch
+from said import is_said
 from torch import Tensor
 
 from solutions import part9
 from workshop.judge.judged_script import JudgedScript
 from workshop.judge.ledger import Ledger
-from workshop.judge.verdict import UnseenWork
+from workshop.judge.reasons import Reason, ReasonKind
 from workshop.parts import find_part
 from workshop.parts.part9 import lattice
-from workshop.parts.part9.haar import complaints
-from workshop.parts.part9.links_check import recorded_links, too_few_draws, words_between, wrong_links
+from workshop.parts.part9.dependence import DependenceReason
+from workshop.parts.part9.haar import HaarReason, complaints
+from workshop.parts.part9.links_check import LinkReason, recorded_links, too_few_draws, words_between, wrong_links
 from workshop.probe.events import ForwardPass, StepTaken
 from workshop.probe.messages import Proceed
 from workshop.probe.signature import encode
@@ -35,30 +36,32 @@ FIELDS = 16
 STEPS = 15
 """The number of steps, of which every seventh is recorded whole; a check has more."""
 
-REFUSED_AS = {
-    "conjugated_every_second_step": "12% of the links are not drawn",
-    "conjugates": "40% of the links are not drawn",
-    "determinant_left_out": r"a determinant is off 1 by 2\.0",
-    "gram_schmidt_once": r"links are not unitary: .* off 1 by \d\.\de-0[45]; asked is 1e-05",
-    "frames_change_every_third_step": "of the products around squares are not drawn",
-    "half_in_another_frame": "of the products around squares are not drawn",
-    "half_precision": "links are not unitary",
-    "identity": "100% of the links are not drawn",
-    "links_reused": "73% of the links are not drawn",
-    "links_reused_in_turn": "13% of the links are not drawn",
-    "moved_a_little": r"depend on each other: those of direction 0 on those of direction 0, 15 fields",
-    "one_field_for_all": "75% of the links are not drawn",
-    "one_of_few_moves": "8% of the quotients of neighbours are not drawn",
-    "phases_left_out": r"E \|tr U\|\^2 is 1\.6",
-    "product_of_three": r"depend on each other: of the four directions of a site, U0 U1 U2 U3\^H is not uniform",
-    "product_of_two_steps": r"depend on each other: of four steps, .* is not uniform",
-    "product_with_conjugate": r"of the four directions of a site, U0 U3\* U2\^H is not uniform",
-    "reused_three_steps_later": "5% of the links are not drawn",
-    "rolled_every_second_step": "12% of the links are not drawn",
-    "squares_of_one": "100% of the products around squares are not drawn",
-    "turned_every_second_step": "8% of the quotients of neighbours are not drawn",
+OF_SITE = "the four directions of a site"
+
+REFUSED_AS: dict[str, tuple[ReasonKind | Reason, float | None]] = {
+    "conjugated_every_second_step": (HaarReason.LINKS_AGAIN, 0.12),
+    "conjugates": (HaarReason.LINKS_AGAIN, 0.4),
+    "determinant_left_out": (HaarReason.NOT_SPECIAL, None),
+    "gram_schmidt_once": (HaarReason.NOT_UNITARY, None),
+    "frames_change_every_third_step": (HaarReason.SQUARES_AGAIN, None),
+    "half_in_another_frame": (HaarReason.SQUARES_AGAIN, None),
+    "half_precision": (HaarReason.NOT_UNITARY, None),
+    "identity": (HaarReason.LINKS_AGAIN, 1.0),
+    "links_reused": (HaarReason.LINKS_AGAIN, 0.73),
+    "links_reused_in_turn": (HaarReason.LINKS_AGAIN, 0.13),
+    "moved_a_little": (DependenceReason.CORRELATED(nu=0, mu=0, steps=15, axis="field"), None),
+    "one_field_for_all": (HaarReason.LINKS_AGAIN, 0.75),
+    "one_of_few_moves": (HaarReason.QUOTIENTS_AGAIN, 0.08),
+    "phases_left_out": (HaarReason.OTHER_MEAN("E |tr U|^2"), None),
+    "product_of_three": (DependenceReason.PRODUCT_NOT_UNIFORM(name=OF_SITE, product="U0 U1 U2 U3^H"), None),
+    "product_of_two_steps": (DependenceReason.PRODUCT_NOT_UNIFORM(name="four steps"), None),
+    "product_with_conjugate": (DependenceReason.PRODUCT_NOT_UNIFORM(name=OF_SITE, product="U0 U3* U2^H"), None),
+    "reused_three_steps_later": (HaarReason.LINKS_AGAIN, 0.05),
+    "rolled_every_second_step": (HaarReason.LINKS_AGAIN, 0.12),
+    "squares_of_one": (HaarReason.SQUARES_AGAIN, 1.0),
+    "turned_every_second_step": (HaarReason.QUOTIENTS_AGAIN, 0.08),
 }
-"""What is said of the links of each cheat."""
+"""What is said of the links of each cheat, and of which share of them."""
 
 TAKE_LONGER = ("product_of_two_steps", "product_with_conjugate")
 
@@ -106,28 +109,25 @@ ROOT_OF_1 = cmath.exp(2j * cmath.pi / 3)
 
 
 @pytest.mark.parametrize(
-    ("draw", "says"),
+    ("draw", "kind"),
     [
-        (lambda: torch.randn(part9.shape_of(FIELDS)), "no field of complex 3 x 3 matrices: torch.float32"),
-        (lambda: qr()[..., :2, :2], "no field of complex 3 x 3 matrices"),
-        (lambda: qr() * torch.nan, "not unitary"),
-        (random_exponential, r"E \|tr U\|\^2 is 2\.[34].*; of links drawn from Haar's measure on SU\(3\) it is 1"),
-        (lambda: with_half(lambda half: half * ROOT_OF_1), "50% of the links are not drawn"),
-        (
-            lambda: with_half(lambda half: qr()[:1, :1, :1, :1, :1, :1] @ half),
-            r"\d\d% of the products of a site's links are not drawn",
-        ),
-        (lambda: KEPT @ qr()[0, 0, 0, 0, 0, 0], r"\d\d% of the products of a site's links are not drawn"),
-        (half_of_the_squares_closed, "of the products around squares are not drawn"),
-        (lambda: qr()[:1] @ qr()[:, :1, :1, :1, :1, :1], "of the products of a site's links are not drawn"),
+        (lambda: torch.randn(part9.shape_of(FIELDS)), HaarReason.NO_FIELD(type=torch.float32)),
+        (lambda: qr()[..., :2, :2], HaarReason.NO_FIELD),
+        (lambda: qr() * torch.nan, HaarReason.NOT_UNITARY),
+        (random_exponential, HaarReason.OTHER_MEAN("E |tr U|^2", expected=1)),
+        (lambda: with_half(lambda half: half * ROOT_OF_1), HaarReason.LINKS_AGAIN),
+        (lambda: with_half(lambda half: qr()[:1, :1, :1, :1, :1, :1] @ half), HaarReason.SITES_AGAIN),
+        (lambda: KEPT @ qr()[0, 0, 0, 0, 0, 0], HaarReason.SITES_AGAIN),
+        (half_of_the_squares_closed, HaarReason.SQUARES_AGAIN),
+        (lambda: qr()[:1] @ qr()[:, :1, :1, :1, :1, :1], HaarReason.SITES_AGAIN),
     ],
     ids="real two_by_two nan exponential centre half turned squares related".split(),
 )
-def test_what_is_refused(draw: Callable[[], Tensor], says: str) -> None:
+def test_what_is_refused(draw: Callable[[], Tensor], kind: ReasonKind | Reason) -> None:
     torch.manual_seed(0)
-    found = list(complaints([draw() for _ in range(3)]))
-    assert len(found) == 1
-    assert re.search(says, found[0])
+    [found] = complaints([draw() for _ in range(3)])
+    assert is_said(kind, [found]), str(found)
+    assert found.kind is not HaarReason.LINKS_AGAIN or found.figures["share"] == pytest.approx(0.5, abs=0.005)
 
 
 @pytest.mark.parametrize(
@@ -146,9 +146,10 @@ def test_every_cheat_is_refused_and_named(cheat: Path, monkeypatch: pytest.Monke
     exec(sources[0], namespace)
     torch.manual_seed(0)
     drawn = [namespace["draw_links"](FIELDS, CPU) for _ in range(STEPS)]
-    found = list(complaints([links[1:] for links in drawn[::7]], [links[0] for links in drawn]))
-    assert len(found) == 1
-    assert re.search(REFUSED_AS[cheat.stem], found[0])
+    [found] = complaints([links[1:] for links in drawn[::7]], [links[0] for links in drawn])
+    expected, share = REFUSED_AS[cheat.stem]
+    assert is_said(expected, [found]), str(found)
+    assert share is None or found.figures["share"] == pytest.approx(share, abs=0.005)
 
 
 def test_of_steps_that_were_not_seen_nothing_is_said() -> None:
@@ -183,7 +184,7 @@ def test_links_are_judged_as_they_enter_the_model() -> None:
     assert len(samples) == 2
     assert [len(each) for each in whole] == [7, 7], "the eighth field is noted in each step"
     assert [each.shape for each in field] == [(4, 4, 4, 4, 4, 3, 3)] * 6
-    assert found[-1].startswith("16 of 48 fields had come before")
+    assert found[-1] == LinkReason.FIELDS_AGAIN(again=16, fields=48)
 
 
 @pytest.mark.parametrize("drawn", [0, 1, 623, 624, 625, 65_536, 500_000])
@@ -214,10 +215,8 @@ def test_links_that_are_not_drawn_for_their_step() -> None:
     for draw in (lambda _: torch.randn(64, 9), lambda number: number % 2 or torch.randn(2 * 64, 12)):
         assert list(too_few_draws(drawn(draw))) == []
     [says] = too_few_draws(drawn(lambda _: torch.randn(64)))
-    assert says == "9 steps drew 576 random numbers, and their links need at least 3,584"
+    assert str(says) == "9 steps drew 576 random numbers, and their links need at least 3,584"
     [says] = too_few_draws(drawn(lambda number: torch.randn(64, 9 * 10 if number == 1 else 0)))
-    assert says == "9 steps drew 2,048 random numbers, and their links need at least 3,584", (
-        "of a step, at most 32 a link count"
-    )
+    assert says.figures["words"] == 2048, "of a step, at most 32 a link count"
     [says] = too_few_draws(drawn(lambda _: torch.randn(64, 9, generator=own)))
-    assert isinstance(says, UnseenWork)
+    assert says.is_unseen

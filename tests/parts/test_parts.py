@@ -88,11 +88,15 @@ def test_a_new_part_is_a_folder_and_a_solution(project: Path, data: Path, tmp_pa
     shutil.copytree(parts / "part6", parts / "part99")
     (parts / "part99" / "copies_check.py").write_text(
         """
+from workshop.judge.reasons import ReasonKind
 from workshop.judge.verdict import Outcome, Verdict
+
+class WorkerReason(ReasonKind):
+    FOUND = "workers: {0}"
 
 def check(bench):
     workers = "num_workers" in bench.contest.candidate.read_text()
-    return Verdict(bench.subject, Outcome.DONE if workers else Outcome.NOT_YET, (f"workers: {workers}",))
+    return Verdict(bench.subject, Outcome.DONE if workers else Outcome.NOT_YET, (WorkerReason.FOUND(workers),))
 """
     )
     shutil.copy(project / "solutions" / "part3.py", solutions / "part99.py")
@@ -100,9 +104,9 @@ def check(bench):
     part = find_part("99", parts)
     state = State(tmp_path)
     solved = checks.check(part, part.solution, data, state=state)
-    assert (solved.subject, solved.outcome, solved.reasons) == ("part99", Outcome.DONE, ("workers: True",))
+    assert (solved.subject, solved.outcome, *map(str, solved.reasons)) == ("part99", Outcome.DONE, "workers: True")
     slow = tmp_path / "slow.py"
     slow.write_text(f"{part.untouched.read_text()}\nSLOW = True\n")
     verdict = checks.check(part, slow, data, state=state)
-    assert (verdict.outcome, verdict.reasons) == (Outcome.NOT_YET, ("workers: False",))
+    assert (verdict.outcome, *map(str, verdict.reasons)) == (Outcome.NOT_YET, "workers: False")
     assert state.get("parts", "part99", "done") is True

@@ -8,9 +8,9 @@ import pytest
 import torch
 from torch.utils.data import DataLoader, Dataset, IterableDataset, SequentialSampler
 
-from workshop.probe.changed_loaders import settings_of, start_method_of
+from workshop.probe.changed_loaders import start_method_of
 from workshop.probe.hooks import TrainingHooks
-from workshop.probe.messages import LoaderSettings
+from workshop.probe.loader_settings import LoaderSettings
 
 
 class WhoLoads(Dataset[torch.Tensor]):
@@ -279,7 +279,7 @@ def test_other_settings_reach_the_loader(hooks: TrainingHooks) -> None:
     assert [next(batches)[:, 0].tolist() for _ in range(2)] == [[0, 1], [2, 3]]
     (stream,) = hooks.loading.loaders._streams.values()
     changed = stream.gi_frame.f_locals["begin"].__closure__[0].cell_contents  # type: ignore[attr-defined]
-    assert settings_of(changed) == LoaderSettings(1, 3, persistent=True, start_method="spawn")
+    assert LoaderSettings.of(changed) == LoaderSettings(1, 3, persistent=True, start_method="spawn")
 
 
 def test_workers_go_on_to_the_next_epoch_at_once(hooks: TrainingHooks) -> None:

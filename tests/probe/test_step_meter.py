@@ -17,8 +17,9 @@ from workshop.probe import noted_settings
 from workshop.probe.batch_meter import measure_batch
 from workshop.probe.connection import Connection
 from workshop.probe.event_file import why_lost
+from workshop.probe.loader_settings import LoaderSettings
 from workshop.probe.measured_training import measured_training
-from workshop.probe.messages import AsItIs, FromMemory, KeepBatches, LoaderSettings, LoadWith, TryCauses, WarmUp
+from workshop.probe.messages import AsItIs, FromMemory, KeepBatches, LoadWith, TryCauses, WarmUp
 from workshop.probe.phases import Phase
 from workshop.probe.settings import ProbeConfig
 from workshop.probe.stack_sampler import TrainingSampler

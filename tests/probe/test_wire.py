@@ -10,7 +10,8 @@ from workshop.judge.ledger import as_event
 from workshop.probe import wire
 from workshop.probe.connection import ClosedError, Connection
 from workshop.probe.events import Event, ForwardPass, Signatures, SimpleTransform, StepTaken, TransformCall
-from workshop.probe.messages import BatchCounts, Circumstances, LoaderSettings, LoadWith, StepReport, TryCauses
+from workshop.probe.loader_settings import LoaderSettings
+from workshop.probe.messages import BatchCounts, Circumstances, LoadWith, StepReport, TryCauses
 from workshop.probe.phases import Phase
 from workshop.probe.settings import JudgedRun, ProbeConfig
 

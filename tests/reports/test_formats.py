@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from made_measurements import made_steps
 from repositories import repository
+from said import MadeReason
 
 from workshop.cli.options import script_path
 from workshop.cli.reported import of_diagnosis, of_gate, of_line_change, of_memory, of_verdict, write_reports
@@ -129,8 +130,8 @@ def test_paths_are_relative_to_the_repository(tmp_path: Path, monkeypatch: pytes
 
 
 BUSY, NOTE = OtherLoad(2, 1.5), Note(NoteKind.NO_RESULT, "The script crashed: it has ended.")
-OTHER_WORK = Verdict("new.py", Outcome.OTHER_WORK, ("it drops a batch",))
-UNDECIDED = Verdict("train.py", Outcome.UNDECIDED, ("too noisy",), machine=BUSY)
+OTHER_WORK = Verdict("new.py", Outcome.OTHER_WORK, (MadeReason.SAYS("it drops a batch"),))
+UNDECIDED = Verdict("train.py", Outcome.UNDECIDED, (MadeReason.SAYS("too noisy"),), machine=BUSY)
 MEASURED = Measurement(made_steps({Phase.FORWARD: 10.0}), notes=(NOTE,), machine=BUSY)
 MEMORY = MeasuredMemory(MemoryRecord(), HostWatch(), [], None, [], notes=(str(BUSY), str(NOTE)), machine=BUSY)
 

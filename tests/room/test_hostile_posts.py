@@ -16,8 +16,8 @@ import pytest
 from room.conftest import OpenOne, RunningRoom
 from room.test_room import post, report
 
-from workshop.room import bounded_connection, web_app
 from workshop.room import open_room as open_room_module
+from workshop.room import serving, web_app
 from workshop.room.posts import MAX_BODY_BYTES, JoinPost
 from workshop.room.store import Store
 
@@ -173,8 +173,8 @@ def test_who_takes_every_name_is_slowed_down_and_makes_room_by_being_removed(
         asyncio.run(room.control("remove", person["id"]))
     assert status("Ada", "10.0.0.2") == 201
     monkeypatch.setattr(open_room_module, "MAX_PARTICIPANTS", 1000)
-    answers = [status(f"More {number}") for number in range(open_room_module.JOINS_AT_ONCE)]
-    assert (answers.count(201), answers[-1]) == (open_room_module.JOINS_AT_ONCE - 3, 429)
+    answers = [status(f"More {number}") for number in range(250)]
+    assert (answers.count(201), answers[-1]) == (250 - 3, 429)
     assert status("Grace", "10.0.0.2") == 201
     room.close()
     store.close()
@@ -183,7 +183,7 @@ def test_who_takes_every_name_is_slowed_down_and_makes_room_by_being_removed(
 def test_who_takes_all_connections_gets_so_many_and_nobody_else_waits(
     open_room: OpenOne, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(bounded_connection, "MAX_FROM_ADDRESS", 20)
+    monkeypatch.setattr(serving, "MAX_FROM_ADDRESS", 20)
     room = open_room()
     host, _, port = room.address.removeprefix("http://").partition(":")
     idle = [socket.create_connection((host, int(port))) for _ in range(20)]
@@ -200,7 +200,7 @@ def test_who_takes_all_connections_gets_so_many_and_nobody_else_waits(
 def test_who_asks_for_nothing_or_sends_nothing_is_hung_up_on_and_holds_nobody_up(
     open_room: OpenOne, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(bounded_connection, "ASK_WITHIN_S", 2.0)
+    monkeypatch.setattr(serving, "ASK_WITHIN_S", 2.0)
     monkeypatch.setattr(web_app, "BODY_WITHIN_S", 2.0)
     room = open_room()
     host, _, port = room.address.removeprefix("http://").partition(":")

@@ -21,7 +21,9 @@ from room.conftest import RunningRoom, in_thread
 
 from workshop.course.kept_checks import KeptCheck, of_verdict
 from workshop.course.state import State
-from workshop.judge.verdict import HALF_DONE, Outcome, Speed, Verdict
+from workshop.judge.reasons import Reason
+from workshop.judge.transform_proof import TransformReason
+from workshop.judge.verdict import HALF_DONE, Outcome, Speed, Verdict, VerdictReason
 from workshop.room import reporting
 from workshop.room.outbox import Outbox
 from workshop.room.reporting import report_check, report_hint, send_waiting
@@ -58,7 +60,7 @@ def join(workshop: Workshop, room: RunningRoom, name: str = "Ada") -> str:
     return done.stdout
 
 
-def a_check(outcome: Outcome = Outcome.DONE, *reasons: str) -> KeptCheck:
+def a_check(outcome: Outcome = Outcome.DONE, *reasons: Reason) -> KeptCheck:
     phases = {"data wait": 1.0}
     speed = Speed("part1", "train.py", 1.0, 3.0, 3.0, 2.5, 3.5, 5, 2.0, phases, phases, None, 4.0)
     verdict = Verdict("part3", outcome, reasons, speed if outcome is Outcome.DONE else None)
@@ -149,7 +151,8 @@ def test_neither_code_nor_paths_are_sent(tmp_path: Path, state: State, workshop:
         threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
         address = f"http://127.0.0.1:{server.server_port}"
         assert workshop("join", address, "CODE", "--name", "Ada").returncode == 0
-        for reason in (f"train.py crashed: {SECRETS[0]}, line 3: {SECRETS[3]}", f"{SECRETS[2]} has {SECRETS[1]}=1"):
+        crashed = VerdictReason.CRASHED(script=SECRETS[0], error=f"{SECRETS[0]}, line 3: {SECRETS[3]}")
+        for reason in (crashed, TransformReason.OTHER_SETTING(*SECRETS[1:3], candidate=SECRETS[3], original="1")):
             assert report_check(state, a_check(Outcome.BROKEN, reason)) == "sent to the room"
         server.shutdown()
     assert len(arrived) == 3

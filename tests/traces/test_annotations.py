@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from made_traces import event, launched
 
 from workshop.traces import annotations
-from workshop.traces.hta import counters, late_starts, sequences
+from workshop.traces.hta import late_starts, operator_kernels
 from workshop.traces.nesting import around, inside, outermost
 from workshop.traces.steps import step_numbers, without_last_step
 
@@ -64,16 +64,16 @@ def test_frequent_sequences(trace: Any) -> None:
         return ops + [e for n, k in enumerate(kernels) for e in launched(k, (ts + 2 + n, 1), (ts + 50 - 9 * n, 5))]
 
     found = trace(linear(0, "gemm", "bias"), linear(100, "gemm", "bias"), linear(200, "bias"), linear(300))
-    twice, once = sequences.frequent(found, "linear")
+    twice, once = operator_kernels.frequent(found, "linear")
     assert (twice.names, twice.occurrences) == (("aten::linear", "bias", "gemm"), 2)
     assert (twice.device, twice.cpu, once.names) == (20_000, 80_000, ("aten::linear", "bias"))
-    assert [each.names for each in sequences.frequent(found, "aten::", least=2)] == [twice.names]
-    assert sequences.events_in(found, once).tolist() == [12, 13, 14, 15]
-    assert sequences.frequent(found, "conv") == []
+    assert [each.names for each in operator_kernels.frequent(found, "aten::", least=2)] == [twice.names]
+    assert operator_kernels.events_in(found, once).tolist() == [12, 13, 14, 15]
+    assert operator_kernels.frequent(found, "conv") == []
 
 
 def test_the_kernels_of_operators_and_their_delays(trace: Any) -> None:
-    rows = sequences.kernels_of_operators(
+    rows = operator_kernels.kernels_of_operators(
         trace(
             event("cpu_op", "aten::linear", 0, 40),
             event("cpu_op", "aten::addmm", 2, 30),
@@ -150,11 +150,11 @@ def test_hardware_counters_and_operators(trace: Any) -> None:
     kernels = [event("cuda_profiler_range", f"gemm{n}", 10 * n, 2, cycles=n, **{"flops.sum": 0.5}) for n in range(2)]
     calls = [event("cuda_runtime", "cudaLaunchKernel", ts, 2, correlation=ts) for ts in (52, 10)]
     ops = [event("cpu_op", "aten::mm", 8, 9), event("cpu_op", "aten::linear", 5, 20)]
-    found = counters.counter_rows(trace(kernels, calls, ops))
+    found = operator_kernels.counter_rows(trace(kernels, calls, ops))
     assert found is not None
     assert [row["name"] for row in found] == ["gemm0", "gemm1"]
     assert [row["op_stack"] for row in found] == [["aten::linear", "aten::mm"], []]
     assert (found[0]["top_level_op"], found[0]["bottom_level_op"]) == ("aten::linear", "aten::mm")
     assert [(row["cycles"], row["flops.sum"]) for row in found] == [(0, 0.5), (1, 0.5)]
-    assert counters.counter_rows(trace(kernels, calls[:1])) is None
-    assert counters.counter_rows(trace(calls)) is None
+    assert operator_kernels.counter_rows(trace(kernels, calls[:1])) is None
+    assert operator_kernels.counter_rows(trace(calls)) is None

@@ -80,7 +80,7 @@ def test_the_peak_and_who_held_it(two_steps: Trace) -> None:
 
 
 def test_in_words_and_as_text(two_steps: Trace, workshop: Run) -> None:
-    facts = [str(each) for each in findings({0: two_steps}) if each.share is None]
+    facts = [each.text for each in findings({0: two_steps}) if each.share is None]
     assert facts[1] == (
         "at most 1.4 kB of memory on cuda:0 were in use at once (backward, step 2); of that 700 bytes (50%) from "
         "before the recording and 600 bytes (43%) from aten::conv2d (forward)"

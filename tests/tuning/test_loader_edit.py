@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from torch.utils.data import DataLoader
 
-from workshop.probe.messages import LoaderSettings
+from workshop.probe.loader_settings import LoaderSettings
 from workshop.tuning.loader_edit import LoaderEdit, NoEditError, edit
 
 FOUR = LoaderSettings(4, persistent=True)
@@ -115,11 +115,6 @@ def test_the_encoding_of_the_file_stays(before: str, encoding: str, tmp_path: Pa
     path.write_bytes(f"{before}'ä', DataLoader(DATA)\n".encode(encoding))
     found = edit(path, 2, LoaderSettings(2), LoaderSettings())
     assert found.content == f"{before}'ä', DataLoader(DATA, num_workers=2)\n".encode(encoding)
-
-
-def test_a_start_method_is_named(tmp_path: Path) -> None:
-    after = edited("loader = DataLoader(DATA)", tmp_path, LoaderSettings(2, start_method="fork"))
-    assert after == 'loader = DataLoader(DATA, num_workers=2, multiprocessing_context="fork")'
 
 
 @pytest.mark.parametrize(

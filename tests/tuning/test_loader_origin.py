@@ -3,7 +3,7 @@
 from typing import Any
 
 from workshop.diagnosis.samples import Observations
-from workshop.probe.messages import LoaderSettings
+from workshop.probe.loader_settings import LoaderSettings
 from workshop.probe.observations import LoaderIterated
 from workshop.profiles.stacks import Frame
 from workshop.tuning.loader_origin import origin_of, waited_for

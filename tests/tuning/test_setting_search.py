@@ -5,11 +5,11 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from workshop.probe.messages import LoaderSettings
+from workshop.probe.loader_settings import LoaderSettings
 from workshop.runs.other_load import OtherLoad
 from workshop.tuning.setting_search import SettingSearch
-from workshop.tuning.setting_words import in_words, no_answer
-from workshop.tuning.tried_setting import TriedSetting
+from workshop.tuning.tried_settings import TriedSetting
+from workshop.tuning.tuning_result import AdviceKind, AdviceReason, Tuning
 
 Machine = Callable[[LoaderSettings], float]
 NOISE = 0.03
@@ -112,7 +112,7 @@ def test_fewer_threads_leave_cores_to_the_workers(machine: Machine) -> None:
     assert search.taken
     assert (search.taken.settings.workers, search.taken.settings.threads) == (2, 2)
     assert [each.threads for each in asked if each.threads][:3] == [4, 2, 1]
-    assert "torch.set_num_threads(2)" in in_words(search.taken.settings, search.present)
+    assert search.taken.settings.calls(search.present) == ["torch.set_num_threads(2)"]
 
 
 @pytest.mark.parametrize("threads", [0, 1, 8])
@@ -205,7 +205,9 @@ def test_what_other_programs_may_have_made_is_undecided_and_told() -> None:
     for settings in search.trials():
         search.add(settings, [two_cores(settings) * each for each in (1.0, 1.01, 0.99, 1.0)])
     assert search.taken is None
-    assert no_answer(search) == (
+    reason = search.reason(interrupted=False)
+    assert (reason.kind, reason.slower) == (AdviceKind.MAYBE_OTHERS, 2.0)
+    assert Tuning(reason, present=search.present).says == (
         "busy machine: num_workers=2 may be 2.00x faster, or it is the other programs, which may have made steps "
         "2.00x as long."
     )
@@ -214,7 +216,7 @@ def test_what_other_programs_may_have_made_is_undecided_and_told() -> None:
 
 
 def test_another_way_to_start_workers_if_none_can_load() -> None:
-    search = SettingSearch(LoaderSettings(0, start_method=""), 10.0, start_methods=("fork", "spawn"))
+    search = SettingSearch(LoaderSettings(0, start_method="spawn"), 10.0)
     for settings in search.trials():
         if settings.workers and settings.start_method != "fork":
             search.fail(settings, "cannot pickle")
@@ -232,11 +234,27 @@ def test_if_no_worker_can_load_it_is_left() -> None:
             search.fail(settings, "no")
         else:
             search.add(settings, [90.0, 91.0, 90.0])
-    assert search.taken is None
+    assert search.reason(interrupted=False) == AdviceReason(AdviceKind.NOT_FASTER)
+    assert search.reason(interrupted=True) == AdviceReason(AdviceKind.NOT_YET_FASTER)
 
 
 def test_nothing_is_known_before_the_first_trial() -> None:
-    assert SettingSearch(LoaderSettings(0), 10.0).taken is None
+    assert SettingSearch(LoaderSettings(0), 10.0).reason(interrupted=True).kind is AdviceKind.NOTHING_MEASURED
+
+
+@pytest.mark.parametrize("pins", [False, True])
+def test_pinned_memory_is_tried_for_batches_that_go_to_a_gpu(pins: bool) -> None:
+    search, _ = found(lambda each: sleeping(each) + 5.0 * (not each.pin_memory), LoaderSettings(0), 10.0, pins=pins)
+    assert search.taken
+    assert search.taken.settings.pin_memory is pins
+
+
+def test_it_is_said_than_which_setting_another_is_slower() -> None:
+    search, _ = found(sleeping, LoaderSettings(), 10.0)
+    assert search.taken
+    tried, workers = {one.settings.workers: one for one in search.outcomes()}, search.taken.settings.workers
+    assert [tried[number].became.name for number in (workers, 0, 2)] == ["TO_TAKE", "AS_IT_IS", "SLOWER"]
+    assert tried[2].outcome == f"slower than {workers} workers"
 
 
 @pytest.mark.parametrize(

@@ -146,5 +146,5 @@ def _print_gate(found: "GateResult") -> None:
         kind = "" if each.kind == "same" else f"{each.kind}, "
         print(f"\n  {each.file}:{each.line}  {each.before_ms:.2f} -> {each.after_ms:.2f}  ({kind}in {each.function})")
         print(filled(each.text, "      "))
-    if found.about_lines:
-        print(f"\n{filled(found.about_lines[:1].upper() + found.about_lines[1:])}.")
+    if about := str(found.about_lines or ""):
+        print(f"\n{filled(about[:1].upper() + about[1:])}.")

@@ -1,6 +1,7 @@
 """The commands of the course: progress, lessons, hints, scripts and solutions."""
 
 import dataclasses
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -34,17 +35,17 @@ def list_parts(script: ScriptOption = DEFAULT_SCRIPT, as_json: JsonOption = Fals
     state = state_beside(script)
     parts, following = progress.progress(state, script), progress.next_part(state)
     if as_json:
-        print_json(parts=[dataclasses.asdict(each) for each in parts], next=following and following.name)
+        print_json(parts=[dataclasses.asdict(part) for part in parts], next=following and following.name)
         return
     rows = []
-    for each in parts:
-        best = f"best speedup {each.best_ratio:.1f}x" if (each.best_ratio or 0) > 1 else ""
-        hints = f"hints seen: {each.hints_seen}" if each.hints_seen else ""
-        solved = given_cases.how_many(each.solved) if each.solved else ""
-        rows.append((each.state, each.part, "; ".join(filter(None, [each.title, best, solved, hints])), ""))
+    for part in parts:
+        best = f"best speedup {part.best_ratio:.1f}x" if (part.best_ratio or 0) > 1 else ""
+        hints = f"hints seen: {part.hints_seen}" if part.hints_seen else ""
+        solved = given_cases.how_many(part.solved) if part.solved else ""
+        rows.append((part.state, part.part, "; ".join(filter(None, [part.title, best, solved, hints])), ""))
     print_rows(rows)
     says, command = progress.next_step(state, script)
-    print(f"{says}\n\n{commands(command)}")
+    print(f"{filled(says)}\n\n{commands(command)}")
     tell_waiting(state)
 
 
@@ -221,7 +222,7 @@ def _print_kept(kept: "Sequence[KeptScript]") -> None:
     if not kept:
         print("No script was kept here.")
         return
-    dates = (f"{each.date:%d %B %Y, %H:%M}" for each in kept)
+    dates = (f"{script.date:%d %B %Y, %H:%M}" for script in kept)
     rows = zip(kept, dates, strict=True)
     print_rows([("done" * each.is_done, each.part or "?", f"{each.path.name}, {date}", "") for each, date in rows])
     print("\nTo put one back: workshop restore PART, or FILE")
@@ -246,4 +247,6 @@ def _replace(script: Path, source: Path, is_now: str, state: State) -> None:
     from workshop.course import kept_scripts
 
     backup = kept_scripts.replace(script, source.read_bytes(), state)
-    print(f"{script} is {is_now}." + (f" Yours is kept as {backup}." if backup else ""))
+    print(f"{script} is {is_now}.")
+    if backup:
+        print(f"Yours is kept as {os.path.relpath(backup)}.")

@@ -10,17 +10,8 @@ from workshop.profiles.line_change import NOT_PROFILED, NOT_RUN, FunctionChange,
 from workshop.profiles.line_profile import LineProfile
 from workshop.profiles.line_tables import TOGETHER, LineTable
 
-MAX_FUNCTIONS = 8
-"""The number of functions that are shown without --all."""
-
 MIN_SHARE = 0.01
-"""Lines with a smaller share of their function's time are hidden, as are functions with one of the hottest's."""
-
-HOT, WARM = 0.5, 0.1
-"""The shares of the hottest function's time from which a line is hot or warm."""
-
-LONGEST_CUT = 12
-"""A row that is too wide is cut between two words if that costs no more columns than this."""
+"""A share of their function's time: lines with less are hidden, as are functions with less of the hottest's."""
 
 RECURSIVE = "recursive"
 """The note on a row that calls its own function, instead of a share."""
@@ -30,7 +21,7 @@ AS_UNTOUCHED = "like untouched lines"
 
 
 def print_tables(profile: LineProfile, tables: Mapping[str, list[LineTable]], everything: bool) -> None:
-    """Print the tables of each process, or of all together: the hottest functions first, with their hot lines."""
+    """Print the tables of each process, or of all together: the eight hottest functions, with their hot lines."""
     out = console()
     out.print(Text(f"\n{profile.path}{_run(profile)}"))
     hidden = 0
@@ -38,7 +29,7 @@ def print_tables(profile: LineProfile, tables: Mapping[str, list[LineTable]], ev
         if process != TOGETHER:
             out.print(Text(f"\n{process}", "bold"))
         hottest = max((table.seconds for table in found), default=0.0)
-        shown = found if everything else [each for each in found[:MAX_FUNCTIONS] if each.seconds >= MIN_SHARE * hottest]
+        shown = found if everything else [each for each in found[:8] if each.seconds >= MIN_SHARE * hottest]
         hidden += len(found) - len(shown)
         for table in shown:
             out.print(_heading(table))
@@ -83,7 +74,7 @@ def _rows(table: LineTable, run_s: float, everything: bool) -> list[Line]:
         if row.is_recursive:
             lines.append(("", [number, f"{row.hits}", seconds(row.seconds), RECURSIVE, row.text]))
         elif not table.is_import(row):
-            style = "bold red" if row.seconds >= HOT * run_s else "yellow" if row.seconds >= WARM * run_s else ""
+            style = "bold red" if row.seconds >= 0.5 * run_s else "yellow" if row.seconds >= 0.1 * run_s else ""
             if everything or share >= MIN_SHARE:
                 lines.append((style, [number, f"{row.hits}", seconds(row.seconds), f"{share:.1%}", row.text]))
         elif everything:
@@ -102,20 +93,20 @@ def _print_rows(lines: list[Line], whole: bool = False) -> None:
     widths = [max(map(len, column)) for column in zip(*(cells[:-1] for _, cells in lines), strict=True)]
     for style, (*figures, source) in lines:
         beside = [f"{cell:>{width}}" for cell, width in zip(figures, widths, strict=True)]
-        room = "  ".join([*beside, ""])
-        if whole and len(room) < out.width / 2:
-            shown = textwrap.wrap(" ".join(source.split()), out.width - len(room)) or [""]
-            row = "\n".join((room if not number else " " * len(room)) + text for number, text in enumerate(shown))
+        begin = "  ".join([*beside, ""])
+        if whole and len(begin) < out.width / 2:
+            shown = textwrap.wrap(" ".join(source.split()), out.width - len(begin)) or [""]
+            row = begin + f"\n{' ' * len(begin)}".join(shown)
         else:
-            row = _cut(f"{room}{' '.join(source.split())}".rstrip(), out.width)
+            row = _cut(f"{begin}{' '.join(source.split())}".rstrip(), out.width)
         out.print(Text(row, style))
 
 
 def _cut(row: str, width: int) -> str:
-    """Return a row that is no wider than this, cut between two words if there is a space near its end."""
+    """Return a row that is no wider than this, cut between two words if that costs no more than 12 columns."""
     if len(row) <= width:
         return row
-    end = row.rfind(" ", width - LONGEST_CUT, width - 1)
+    end = row.rfind(" ", width - 12, width - 1)
     return f"{row[: end if end > 0 else width - 2].rstrip()} …"
 
 
@@ -125,12 +116,12 @@ def print_change(change: LineChange, everything: bool) -> None:
     out.print(Text(f"\n{compared(change)}"))
     for text in other_length(change):
         out.print(f"\n{filled(text)}")
-    largest = max((abs(each.seconds) for each in change.functions), default=0.0)
+    largest = max((abs(function.seconds) for function in change.functions), default=0.0)
     hidden = 0
-    for each in change.functions:
-        if everything or abs(each.seconds) >= MIN_SHARE * largest:
-            out.print(_change_heading(each))
-            _print_rows(_changed_rows(each, largest, everything), whole=True)
+    for function in change.functions:
+        if everything or abs(function.seconds) >= MIN_SHARE * largest:
+            out.print(_change_heading(function))
+            _print_rows(_changed_rows(function, largest, everything), whole=True)
         else:
             hidden += 1
     if hidden:

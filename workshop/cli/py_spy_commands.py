@@ -6,7 +6,6 @@ from typing import Annotated, Any
 
 import typer
 
-from workshop.cli import py_spy_text
 from workshop.cli.options import (
     INSTRUMENTS,
     CsvOption,
@@ -15,11 +14,11 @@ from workshop.cli.options import (
     before_and_after,
     exclude_each_other,
 )
-from workshop.cli.output import print_csv, print_json, say, terminal_width, write_file
+from workshop.cli.output import plain_table, print_csv, print_json, say, terminal_width, write_file
 from workshop.errors import WorkshopError
 from workshop.profiles import py_spy_report, recorded_runs, sample_groups
 from workshop.profiles.code_origin import CodeOrigins, script_of
-from workshop.profiles.py_spy_report import ReportTable, SampleChange
+from workshop.profiles.py_spy_report import COLUMNS, NOT_FOUND, ReportRow, ReportTable, SampleChange
 from workshop.profiles.stacks import RECORD_AGAIN, Recording
 from workshop.recording.py_spy import FOLDER
 
@@ -103,7 +102,7 @@ def report(
             for name, table in tables.items()
             for row in table.rows[:most]
         ]
-        _print_data(flat, [*filter(None, [by]), *py_spy_report.COLUMNS, "samples"], as_json)
+        _print_data(flat, [*filter(None, [by]), *COLUMNS, "samples"], as_json)
     else:
         _print_text(tables, by, most, recording)
     _say_notes(recording, list(tables.values()), by, library, has_modules=user_code or modules)
@@ -165,7 +164,7 @@ def _print_text(tables: dict[str, ReportTable], by: str | None, most: int | None
             continue  # a process that never ran a function, such as Python's resource tracker
         if by:
             print(f"{name}: {table.samples} samples, {table.samples / recording.samples:.1%} of all\n")
-        print(py_spy_text.as_text(table.rows[:most], terminal_width()), end="\n\n" if by else "\n")
+        print(as_text(table.rows[:most], terminal_width()), end="\n\n" if by else "\n")
 
 
 def _report_changes(before: Path, after: Path, total: bool, most: int | None, as_json: bool, as_csv: bool) -> None:
@@ -174,9 +173,9 @@ def _report_changes(before: Path, after: Path, total: bool, most: int | None, as
     for note in (*old.notes, *new.notes):
         say(note)
     if as_json or as_csv:
-        _print_data([each._asdict() for each in changes], SampleChange._fields, as_json)
+        _print_data([change._asdict() for change in changes], SampleChange._fields, as_json)
     else:
-        print(py_spy_text.changes_as_text(changes, old.samples, new.samples, terminal_width()))
+        print(changes_as_text(changes, old.samples, new.samples, terminal_width()))
         say(f"{old.samples} samples before, {new.samples} after. They are time only if both did the same work.")
 
 
@@ -197,3 +196,60 @@ def _say_notes(
         samples = sum(stack.samples for stack in recording.stacks if sample_groups.process_id(stack) in of_workers)
         workers = f"{len(of_workers)} DataLoader worker{'s' * (len(of_workers) > 1)}"
         say(f"{samples} of {recording.samples} samples are of {workers}; --by process tells them apart")
+
+
+def as_text(rows: list[ReportRow], width: int | None) -> str:
+    """Return the rows with all columns side by side, or in two lines each if the terminal is too narrow.
+
+    Args:
+        rows: the rows of a table.
+        width: the columns of the terminal; None without a terminal.
+    """
+    wide = plain_table(COLUMNS, [[row.as_dict()[column] for column in COLUMNS] for row in rows], line=" | ")
+    if width is None or max(map(len, wide.splitlines())) <= width:
+        return wide
+    return "\n".join(_narrow(row, width) for row in rows)
+
+
+def changes_as_text(changes: list[SampleChange], before: int, after: int, width: int | None) -> str:
+    """Return the changes between two recordings with `before` and `after` samples, to fit `width` columns."""
+    rows = [
+        (f"{row.change:+d}", _counted(row.before, before), _counted(row.after, after), row.name, row.path)
+        for row in changes
+    ]
+    wide = plain_table(SampleChange._fields, rows, right=(0, 1, 2), line=" | ")
+    if width is None or max(map(len, wide.splitlines())) <= width:
+        return wide
+    narrow = [
+        f"{change:>7}  {_fit(name, path, width - 9)}\n{'':9}{old} before, {new} after"
+        for change, old, new, name, path in rows
+    ]
+    return "\n".join(narrow)
+
+
+def _narrow(row: ReportRow, width: int) -> str:
+    """The leaf in one line, and below it the library function that led there."""
+    found = row.as_dict()
+    share = f"{row.proportion:7.2%} {row.samples:7d}"
+    lines = [_fit(f"{share}  {found['name']}", _place(found["path"], found["line"]), width)]
+    name = found["library_function_name"]
+    if name != NOT_FOUND and (found["name"], found["path"]) != (name, found["library_function_path"]):
+        place = _place(found["library_function_path"], found["library_function_line"])
+        lines.append(_fit(f"{' ' * len(share)}    of {name}", place, width))
+    return "\n".join(lines)
+
+
+def _place(path: str | int, line: str | int) -> str:
+    return str(path) if str(line) == "-1" else f"{path}:{line}"
+
+
+def _counted(samples: int, of: int) -> str:
+    return f"{samples / of if of else 0:.2%} ({samples})"
+
+
+def _fit(left: str, right: str, width: int) -> str:
+    """Put both texts on a line; cut the beginning of `right` if they do not fit."""
+    columns = width - len(left) - 2
+    if len(right) > columns:
+        right = "…" + right[len(right) - max(columns, 12) + 1 :]
+    return f"{left}  {right}"[:width]

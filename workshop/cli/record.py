@@ -23,9 +23,6 @@ SecondsOption = Annotated[
 ]
 SlurmOption = Annotated[bool, typer.Option("--slurm", help="Run nothing; print a job script instead.")]
 
-MOSTLY_WAITING = 0.5
-"""Without --idle, a process seen in less than this share of the samples was mostly waiting."""
-
 app = typer.Typer()
 record_app = typer.Typer(no_args_is_help=True)
 RECORD_HELP = "Record a run with a profiler, without an edit to it."
@@ -112,7 +109,7 @@ def record_py_spy(
     _say_if_over(found.is_over, seconds)
     if found.exit_code and not found.stopped:
         say(f"The command ended with exit code {found.exit_code}.")
-    elif not idle and found.most_of_a_process < MOSTLY_WAITING * found.seconds * rate:
+    elif not idle and found.most_of_a_process < 0.5 * found.seconds * rate:
         computed = f"{found.most_of_a_process:,} of about {found.seconds * rate:,.0f} samples"
         say(f"The busiest process was seen computing in {computed}: mostly it waited.")
         say("To see what for, record with --idle.")

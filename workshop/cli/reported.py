@@ -118,8 +118,8 @@ def of_gate(found: "GateResult") -> Report:
         lines.append(ReportedLine(file, each.line, "slower-line", words))
     if not lines and whole.level != Level.NOTE:
         file = in_repository(str(found.tree / found.script))
-        lines = [ReportedLine(file, None, whole.cause, " ".join(found.verdict.reasons))]
-    about = (found.about_lines,) if found.about_lines else ()
+        lines = [ReportedLine(file, None, whole.cause, " ".join(map(str, found.verdict.reasons)))]
+    about = (str(found.about_lines),) if found.about_lines else ()
     sentences = (*whole.sentences, *about)
     return Report(str(found.script), whole.headline, whole.level, whole.cause, sentences, tuple(lines))
 

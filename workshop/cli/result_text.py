@@ -33,10 +33,10 @@ def print_verdict(verdict: Verdict) -> None:
         out.print("", _figures(verdict.speed, rough), "", _race_phases(verdict.speed), sep="\n")
     if verdict.shares:
         out.print("", _shares(verdict.shares), sep="\n")
-    if verdict.next.startswith(("workshop ", "kernprof ")):
-        out.print(Text(f"\nNext:\n\n{commands(*verdict.next.splitlines())}"))
-    elif verdict.next:
+    if verdict.next.words:
         out.print(Text(f"\nNext: {verdict.next}"))
+    elif verdict.next.commands:
+        out.print(Text(f"\nNext:\n\n{commands(*verdict.next.commands)}"))
 
 
 def filled_crash(error: ScriptError) -> str:
@@ -49,7 +49,7 @@ def sentences(verdict: Verdict) -> tuple[str, ...]:
     rests_on_times = verdict.speed or verdict.outcome is Outcome.UNDECIDED
     busy = verdict.machine and verdict.machine.busy and rests_on_times
     unlooked = [str(verdict.not_looked_at)] if verdict.not_looked_at else []
-    return (*verdict.reasons, *unlooked, *[str(verdict.machine)] * bool(busy))
+    return (*map(str, verdict.reasons), *unlooked, *[str(verdict.machine)] * bool(busy))
 
 
 def _shares(shares: dict[str, float]) -> Table:

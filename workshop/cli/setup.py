@@ -12,8 +12,6 @@ from workshop.course.state import State
 from workshop.pets.layout import BASE_FOLDER, DEFAULT_DATA, SOURCE
 from workshop.pets.status import report
 
-EXIT_NOT_READY = 1
-
 app = typer.Typer()
 data_app = typer.Typer(no_args_is_help=True)
 app.add_typer(data_app, name="data", help="Get the pictures: photos, or a stand-in.", rich_help_panel=COURSE)
@@ -39,7 +37,7 @@ def doctor(data: DataOption = DEFAULT_DATA, as_json: JsonOption = False) -> None
         print_rows([(row.status, row.name, row.found, row.remedy) for row in rows])
         print(f"\n{failed} to fix: marked fail above." if failed else "\nReady. What comes next: workshop")
     if failed:
-        raise typer.Exit(EXIT_NOT_READY)
+        raise typer.Exit(1)
     if DEFAULT_SCRIPT.is_file():
         State(Path.cwd()).put("ready", "doctor")
 
@@ -58,7 +56,7 @@ def status(data: DataOption = DEFAULT_DATA, as_json: JsonOption = False) -> None
     else:
         print_rows([(each.state, each.name, each.found, each.remedy) for each in sets])
     if not any(each.state == "complete" for each in sets):
-        raise typer.Exit(EXIT_NOT_READY)
+        raise typer.Exit(1)
 
 
 @data_app.command()

@@ -13,11 +13,6 @@ from contextlib import contextmanager, suppress
 
 from workshop.runs.again_and_again import again_and_again
 
-MIN_ROWS = 10
-"""In a lower terminal, a person needs all rows."""
-
-DRAWN_EVERY_S = 1.0
-
 SHELLS = {"sh", "py-spy", "nsys"}
 """The processes around a recorded command, which a person has not asked for."""
 
@@ -40,7 +35,7 @@ def status_row(name: str) -> Iterator[None]:
         return
     row = _StatusRow(name, sys.stderr.fileno())
     try:
-        with again_and_again(row.draw, DRAWN_EVERY_S):
+        with again_and_again(row.draw, every_s=1.0):
             yield
     finally:
         row.remove()
@@ -61,7 +56,7 @@ class _StatusRow:
             size = os.get_terminal_size(self._terminal)
             if os.tcgetpgrp(self._terminal) != os.getpgrp():
                 return  # it runs in the background: the terminal is somebody else's
-        if size.lines < MIN_ROWS:
+        if size.lines < 10:  # a person needs all of them
             self.remove()
             return
         # The cursor may be in the row that is taken: the text above moves up, and the cursor with it.
@@ -83,9 +78,9 @@ class _StatusRow:
 
         count = 0
         with suppress(psutil.Error):
-            for each in psutil.Process().children(recursive=True):
+            for child in psutil.Process().children(recursive=True):
                 with suppress(psutil.Error):
-                    count += each.name() not in SHELLS
+                    count += child.name() not in SHELLS
         processes = f", {count} process{'es' * (count != 1)}" if count else ""
         return f"{self._name}: {time.monotonic() - self._begin_s:.0f} s{processes}; Ctrl-C ends it"
 

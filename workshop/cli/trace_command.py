@@ -3,9 +3,10 @@
 import json
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
+from typer.core import TyperCommand, TyperOption
 
 from workshop.cli.options import INSTRUMENTS, CsvOption, JsonOption, exclude_each_other
 from workshop.cli.output import print_csv, print_json, progress_line, say, terminal_width, write_file
@@ -21,7 +22,22 @@ Result = TypeVar("Result")
 app = typer.Typer()
 
 
-@app.command(rich_help_panel=INSTRUMENTS)
+class NamesTables(TyperCommand):
+    """A command whose help lists the tables, which are loaded only for that."""
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        """Write the help."""
+        from workshop.traces.comparison.step_times import TABLES as OF_STEPS
+        from workshop.traces.tables import TABLES
+
+        for option in self.params:
+            if isinstance(option, TyperOption) and option.name == "tables":
+                known = f"{', '.join(TABLES)}; or all. With --diff: {', '.join(OF_STEPS)}."
+                option.help = f"Print these tables instead of the findings, separated by commas: {known}"
+        super().format_help(ctx, formatter)
+
+
+@app.command(cls=NamesTables, rich_help_panel=INSTRUMENTS)
 def trace(
     paths: Annotated[
         list[Path] | None,
@@ -31,14 +47,7 @@ def trace(
     ] = None,
     tables: Annotated[
         str | None,
-        typer.Option(
-            metavar="NAMES",
-            help="Print these tables instead of the findings, separated by commas: temporal, idle, overlap, launch, "
-            "types, kernels, operators, steps, stragglers, path, path_operators, annotations, queue, memory, "
-            "bandwidth, allocations, peaks or held; or all. With --diff: phases, operators, kernels, annotations or "
-            "streams.",
-            show_default=False,
-        ),
+        typer.Option(metavar="NAMES", help="Print these tables instead of the findings.", show_default=False),
     ] = None,
     hta: Annotated[
         bool, typer.Option("--hta-compat", help="With --json: the numbers of HolisticTraceAnalysis.")
@@ -133,7 +142,7 @@ def _print(
     traces: "Traces", names: list[str] | None, hta: bool, as_json: bool, as_csv: bool, html: Path | None
 ) -> None:
     from workshop.cli import trace_text
-    from workshop.traces.tables import tables
+    from workshop.traces.tables import TABLES, tables
     from workshop.traces.trace_findings import findings
 
     if hta:
@@ -144,7 +153,7 @@ def _print(
         if rows := _analyzed(lambda: tables(traces, names))[names[0]]:
             print_csv(rows, list(dict.fromkeys(key for row in rows for key in row)))
         else:
-            say(trace_text.nothing(names[0]))
+            say(TABLES[names[0]].without_rows)
     elif html:
         from workshop.pages.trace_page import page
 
@@ -164,7 +173,7 @@ def _print(
 
 
 def _diff(paths: list[Path], names: list[str] | None, as_json: bool, as_csv: bool, html: Path | None) -> None:
-    from workshop.cli import trace_difference_text
+    from workshop.cli import trace_text
     from workshop.traces.comparison.difference import compare
 
     if len(paths) != 2:
@@ -179,8 +188,8 @@ def _diff(paths: list[Path], names: list[str] | None, as_json: bool, as_csv: boo
     elif as_csv and names:
         print_csv([change.row() for change in found.tables[names[0]]], list(found.step.row()))
     elif as_json:
-        print_json(**trace_difference_text.fields(before, after, found, names))
+        print_json(**trace_text.difference_fields(before, after, found, names))
     else:
-        print(trace_difference_text.as_text(found, names, terminal_width()))
+        print(trace_text.difference_text(found, names, terminal_width()))
     for note in [*before.notes, *after.notes]:
         say(note)

@@ -1,60 +1,52 @@
-"""The findings and tables of `workshop trace` as text for a terminal."""
+"""What `workshop trace` prints: the findings and tables of traces, and with `--diff` what changed, as text and JSON."""
 
-from dataclasses import replace
+import math
+from collections.abc import Sequence
 
 from workshop.cli.output import filled, plain_table
 from workshop.parts import taught_in
-from workshop.terminal import wrapped
+from workshop.terminal import cut, wrapped
 from workshop.traces.breakdown import Row
-from workshop.traces.table_text import Column, text_table
-from workshop.traces.tables import TABLES
+from workshop.traces.comparison import step_times
+from workshop.traces.comparison.change_text import sentences
+from workshop.traces.comparison.difference import RunDifference, TimeChange
+from workshop.traces.table_text import MAX_ROWS, short, text_table
+from workshop.traces.tables import NOTHING, TABLES
 from workshop.traces.trace_files import Traces
 from workshop.traces.trace_findings import TraceFinding, all_clear
 
-NOTHING = "There is nothing of this in the trace. One of a CPU alone has no kernels, launches and copies."
-NO_MEMORY = "No memory was recorded; `workshop record torch --memory -- SCRIPT` records it."
-NOTHING_OF = {
-    "overlap": "No kernel in the trace communicates.",
-    "steps": "No steps are marked in the trace: the profiler's step() has to be called after each of them.",
-    "stragglers": "No ranks can be compared: it takes steps of the same numbers, and communication in them.",
-    "bandwidth": "No copy in the trace tells its number of bytes.",
-    **dict.fromkeys(("allocations", "peaks", "held"), NO_MEMORY),
-}
-"""What is printed instead of a table without rows, by the table's name."""
-
 MORE_TABLES = "More: --tables NAME prints another table, --tables all prints all of them, and --help lists them."
-
-MAX_TABLES = 2
-"""The number of tables that are printed below the findings."""
-
-WITHOUT_FINDINGS = ("temporal", "operators")
-"""The tables that are printed if nothing costs much."""
-
-MIN_NAME = 12
-"""The smallest width of a cut name, however narrow the terminal is."""
 
 
 def findings_text(traces: Traces, findings: list[TraceFinding], width: int | None) -> str:
     """Return what costs time, and the tables that show what costs most; `width` is None without a terminal."""
-    names = [*dict.fromkeys(each.table for each in findings)][:MAX_TABLES] or WITHOUT_FINDINGS
-    shown = tables_text({name: TABLES[name](traces) for name in names}, len(traces) > 1, width)
+    names = [*dict.fromkeys(finding.table for finding in findings)][:2] or ["temporal", "operators"]
+    shown = tables_text({name: TABLES[name].rows(traces) for name in names}, len(traces) > 1, width)
     lines = []
-    for each in with_lessons(findings):
-        share = f"{'' if each.share is None else f'{each.share:.0%}':>4}  "
-        lines.append(wrapped(str(each), width, share, " " * len(share)))
+    for share, sentence in with_lessons(findings):
+        begin = f"{'' if share is None else f'{share:.0%}':>4}  "
+        lines.append(wrapped(sentence, width, begin, " " * len(begin)))
     words = "\n".join(["What it costs, of the whole time", "", *lines]) if lines else all_clear(traces)
     return f"{words}\n\n{shown}\n\n{filled(MORE_TABLES)}"
 
 
-def with_lessons(findings: list[TraceFinding]) -> list[TraceFinding]:
-    """Return the findings, each with the part that teaches what to do about it."""
-    taught = ((each, taught_in(each.topic)) for each in findings)
-    return [replace(each, text=f"{each.text} ({lesson})") if lesson else each for each, lesson in taught]
+def with_lessons(findings: list[TraceFinding]) -> list[tuple[float | None, str]]:
+    """Return the share and the sentence of each finding, with the part that teaches what to do about it."""
+    taught = ((finding, taught_in(finding.topic)) for finding in findings)
+    return [(each.share, f"{each.text} ({lesson})" if lesson else each.text) for each, lesson in taught]
 
 
 def finding_row(finding: TraceFinding) -> Row:
     """Return a finding for JSON."""
     return {"share": finding.share, "text": finding.text, "part": taught_in(finding.topic)}
+
+
+def trace_rows(traces: Traces) -> list[Row]:
+    """Return a row for each trace that was read."""
+    return [
+        {"rank": rank, "file": str(trace.path), "events": len(trace.events), "damage": list(trace.damage)}
+        for rank, trace in traces.items()
+    ]
 
 
 def tables_text(found: dict[str, list[Row]], several: bool, width: int | None) -> str:
@@ -65,43 +57,74 @@ def tables_text(found: dict[str, list[Row]], several: bool, width: int | None) -
         several: whether the rows are of several ranks.
         width: the columns of the terminal; None without a terminal.
     """
-    texts = [_titled_table(name, rows, several, width) for name, rows in found.items() if rows]
-    return "\n\n".join(filter(None, texts)) or filled(nothing(next(iter(found), "")))
+    shown = [text_table(name, rows, several) for name, rows in found.items() if rows]
+    texts = []
+    for table in filter(None, shown):
+        names = [number for number, column in enumerate(table.columns) if column.is_name]
+        numbers = [number for number, column in enumerate(table.columns) if column.unit]
+        headings = [column.heading for column in table.columns]
+        texts.append(_titled(table.title, headings, table.rows, names, numbers, table.left_out, width))
+    return "\n\n".join(texts) or filled(TABLES[next(iter(found))].without_rows)
 
 
-def nothing(table: str) -> str:
-    """Return what is printed instead of a table without rows."""
-    return NOTHING_OF.get(table, NOTHING)
+def difference_fields(
+    before: Traces, after: Traces, found: RunDifference, names: list[str] | None
+) -> dict[str, object]:
+    """Return the fields of the JSON of what changed; if tables are named, only those."""
+    tables = {name: [change.row() for change in found.tables[name]] for name in names or step_times.TABLES}
+    seen = None if math.isnan(found.seen_ns) else found.seen_ns / 1000
+    steps = {"before": len(found.before.duration), "after": len(found.after.duration)}
+    step = {"by_step": found.by_step, "steps": steps, "step": found.step.row() | {"seen(us)": seen}}
+    files = {"before": trace_rows(before), "after": trace_rows(after)}
+    return {**files, "sentences": sentences(found), **step, **tables}
 
 
-def _titled_table(name: str, rows: list[Row], several: bool, width: int | None) -> str:
-    """Return a table with its title; empty if it has only labels."""
-    table = text_table(name, rows, several)
-    if table is None:
+def difference_text(found: RunDifference, names: list[str] | None, width: int | None) -> str:
+    """Return tables of what changed one below the other; without names, the sentences and the table of the phases."""
+    tables = [_changes(name, found.tables[name], width) for name in names or ["phases"]]
+    if not names:
+        tables = ["\n".join(map(filled, sentences(found))), *tables, filled(MORE_TABLES)]
+    return "\n\n".join(filter(None, tables)) or filled(NOTHING)
+
+
+def _changes(name: str, changes: Sequence[TimeChange], width: int | None) -> str:
+    """Return a table with its title; empty without a row."""
+    title = step_times.TABLES[name]
+    if not changes:
         return ""
-    if width is not None:
-        _shorten_names(table.rows, table.columns, width)
-    headers = [column.header for column in table.columns]
-    right = [number for number, column in enumerate(table.columns) if column.is_number]
-    more = f"\n... and {table.left_out} more; --json has all" if table.left_out else ""
-    return f"{table.title}\n\n{plain_table(headers, table.rows, right)}{more}"
+    if all(change.is_noise for change in changes):
+        return f"{title}\n\nnothing but noise; --json has all"
+    shown = changes[:MAX_ROWS]
+    rows = [[short(each.name) if name == "kernels" else each.name, *_figures(each)] for each in shown]
+    headings = ["name", "before ms", "after ms", "change ms", "95 % interval", ""]
+    return _titled(title, headings, rows, [0], range(1, 5), len(changes) - len(shown), width)
 
 
-def _shorten_names(body: list[list[str]], columns: list[Column], width: int) -> None:
-    """Cut names so that the table fits the terminal beside the figures."""
-    widths = [max(len(head.header), *map(len, cells)) for head, *cells in zip(columns, *body, strict=True)]
-    for number, column in enumerate(columns):
-        if column.is_name:
-            room = max(width - sum(widths) + widths[number] - 2 * (len(columns) - 1), MIN_NAME)
-            for row in body:
-                if len(row[number]) > room:
-                    row[number] = f"{row[number][: room - 1]}…"
-            widths[number] = min(widths[number], room)
+def _figures(change: TimeChange) -> list[str]:
+    low, high = change.difference_ns - change.margin_ns, change.difference_ns + change.margin_ns
+    interval = "" if math.isnan(change.margin_ns) else f"{low / 1e6:+.3f} to {high / 1e6:+.3f}"
+    times = f"{change.before_ns / 1e6:.3f}", f"{change.after_ns / 1e6:.3f}", f"{change.difference_ns / 1e6:+.3f}"
+    return [*times, interval, change.remark]
 
 
-def trace_rows(traces: Traces) -> list[Row]:
-    """Return a row for each trace that was read."""
-    return [
-        {"rank": rank, "file": str(trace.path), "events": len(trace.events), "damage": list(trace.damage)}
-        for rank, trace in traces.items()
-    ]
+def _titled(
+    title: str,
+    headings: list[str],
+    rows: list[list[str]],
+    names: Sequence[int],
+    numbers: Sequence[int],
+    left_out: int,
+    width: int | None,
+) -> str:
+    """Return a table with its title; its names are cut so that it fits the terminal beside the figures.
+
+    `names` and `numbers` are the columns of either, and `left_out` is the number of rows that are not shown.
+    """
+    widths = [max(map(len, cells)) for cells in zip(headings, *rows, strict=True)]
+    for at in names if width is not None else ():
+        widest = max((width or 0) - sum(widths) + widths[at] - 2 * (len(widths) - 1), 12)  # however narrow it is
+        for row in rows:
+            row[at] = cut(row[at], widest)
+        widths[at] = min(widths[at], widest)
+    more = f"\n... and {left_out} more; --json has all" if left_out else ""
+    return f"{title}\n\n{plain_table(headings, rows, numbers)}{more}"

@@ -28,9 +28,10 @@ app = typer.Typer()
 
 DEFAULT_BUDGET = "2m"
 SEARCH_SHARE = 0.5
-"""The share of the budget that the search may take if the setting found is to be proven, too."""
+"""A share of the budget, at most, that the search takes if the setting found is to be proven, too."""
 
 UNITS = {"": 1.0, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}
+"""The bytes of a kilobyte and of larger units, by their first letter."""
 
 
 @app.command(context_settings=COMMAND_FOLLOWS, rich_help_panel=INSTRUMENTS)

@@ -1,6 +1,7 @@
 """What was found about the settings of a DataLoader, as a person reads it in a terminal of 80 columns."""
 
 import math
+from dataclasses import replace
 from pathlib import Path
 
 from rich.table import Table
@@ -9,14 +10,15 @@ from rich.text import Text
 from workshop.cli.output import commands, console, filled, print_diff
 from workshop.cli.result_text import bar, filled_crash
 from workshop.judge.verdict import Outcome, Verdict
-from workshop.runs.other_load import about
-from workshop.tuning.memory_room import size
-from workshop.tuning.setting_words import in_words
-from workshop.tuning.tried_setting import TriedSetting
+from workshop.probe.loader_settings import COLUMNS, cells
+from workshop.tuning.script_memory import size
+from workshop.tuning.tried_settings import TriedSetting
 from workshop.tuning.tuning_result import Advice, Tuning
 
-LITTLE = 0.05
-"""A smaller share of data wait is not worth a sentence."""
+MIN_WAIT_SHARE = 0.05
+"""A share of a step, at least: what data are waited for in less is not worth a sentence."""
+
+KEPT = "Workers that are kept do not see what the script changes in the dataset later, such as an epoch counter."
 
 _HEADLINES = {
     Advice.TAKE: ("take", "bold green"),
@@ -36,7 +38,7 @@ def print_tuning(name: str, found: Tuning, kept: Path | None, again: str, why_no
         again: the command that makes the edit.
         why_not: why it was not made, although it was to be; empty if it was not to be, or was.
     """
-    out, rough = console(), about(found.machine is not None and found.machine.busy)
+    out, rough = console(), found.about
     if found.steps:
         rates = f"{found.steps.ms_a_step:.1f} ms, {rough}{found.steps.samples_per_s * found.ranks:.1f} samples/s"
         out.print(Text(f"\n{name}: {found.steps.count} steps of {rough}{rates} as it is\n"))
@@ -44,22 +46,22 @@ def print_tuning(name: str, found: Tuning, kept: Path | None, again: str, why_no
         out.print(Text(f"{filled_crash(found.crash)}\n", "bold red"))
     if found.tried:
         out.print(_table(found, rough))
-        for each in (each for each in found.tried if each.why_not):
-            out.print(Text(filled(f"{in_words(each.settings, each.settings)}: {each.why_not}.")))
+        for tried in (tried for tried in found.tried if tried.why_not):
+            out.print(Text(filled(f"{tried.settings.in_words(tried.settings)}: {tried.why_not}.")))
         out.print()
     for note in [*([str(found.machine)] if rough else []), *found.notes]:
         out.print(Text(f"{filled(note)}\n"))
     word, style = _HEADLINES[found.advice]
-    if found.advice is Advice.TAKE and found.taken and found.present:
-        word = f"take {in_words(found.taken, found.present)}"
+    if found.taken and found.present:
+        word = f"take {found.taken.in_words(found.present)}"
     out.print(Text(f"{name}: {word}", style))
-    out.print(Text(filled(f"- {found.reason}")))
+    out.print(Text(filled(f"- {found.says}")))
     if found.advice is Advice.UNDECIDED:
         how = " Try it again on a quieter machine, or with a longer --budget, such as 10m." * found.is_noise
         out.print(Text(filled(f"- Nothing was edited.{how}")))
     if found.slowest:
         out.print(Text(filled(f"- {found.slowest.words}")))
-    if found.limits or found.waits_share >= LITTLE:
+    if found.limits or found.waits_share >= MIN_WAIT_SHARE:
         out.print(Text(filled(_limits(found, rough))))
     if found.verdict:
         out.print(Text(filled(_proof(found.verdict))))
@@ -70,43 +72,39 @@ def print_tuning(name: str, found: Tuning, kept: Path | None, again: str, why_no
 
 
 def _table(found: Tuning, rough: str) -> Table:
-    """A row for each setting that was tried, fewest workers first, and one for batches from memory."""
+    """A row for each setting that was tried, the cheapest first, and one for batches from memory."""
     table = Table.grid(padding=(0, 1))
-    for name in ("workers", "prefetch", f"{rough}samples/s", "", "memory", "start-up", ""):
+    settings = [setting.column for setting in COLUMNS.values()]
+    for name in (*settings, f"{rough}samples/s", "", "memory", "start-up", ""):
         table.add_column(name, justify="right" if name else "left")
-    table.columns[6].overflow = "fold"
+    table.columns[-1].overflow = "fold"
     table.add_row(*(Text(str(column.header), "bold") for column in table.columns))
     ceiling = found.headroom.samples_per_s * found.ranks if found.headroom else 0.0
-    known = [each for each in found.tried if each.blocks_ms]
-    top = max([ceiling, *(each.rate * found.ranks for each in known)])
-    for each in sorted(found.tried, key=lambda each: (each.settings.workers, each.settings.prefetch_factor)):
-        table.add_row(*_row(each, found, top), Text(_what(each, found)))
+    top = max([ceiling, *(tried.rate * found.ranks for tried in found.tried if tried.blocks_ms)])
+    for tried in sorted(found.tried, key=lambda tried: [getattr(tried.settings, name) for name in COLUMNS]):
+        table.add_row(*cells(vars(tried.settings), "-"), *_figures(tried, found, top), Text(_what(tried, found)))
     if ceiling:  # where a setting reached more, the machine was busier meanwhile
         limit = f"{'≥ ' * (ceiling < top)}{top:.1f}"
-        table.add_row("", "", limit, _short_bar(top, top), "", "", Text("from memory", "dim"))
+        table.add_row(*[""] * len(settings), limit, _short_bar(top, top), "", "", Text("from memory", "dim"))
     return table
 
 
-def _row(each: TriedSetting, found: Tuning, top: float) -> list[str | Text]:
-    settings = each.settings
-    names = [str(settings.workers), str(settings.prefetch_factor) if settings.workers else "-"]
-    if not each.blocks_ms:
-        return [*names, "-", "", "", ""]
-    margin = each.rate_margin * found.ranks
-    interval = "" if math.isnan(margin) else f" ±{margin:.1f}" if margin < each.rate * found.ranks else ""
-    memory = size(each.memory_bytes) if each.memory_bytes else ""
-    start = f"{each.first_batch_s:.1f} s" if settings.workers else "-"
-    rate = each.rate * found.ranks
-    return [*names, f"{rate:.1f}{interval}", _short_bar(rate, top), memory, start]
+def _figures(tried: TriedSetting, found: Tuning, top: float) -> list[str | Text]:
+    if not tried.blocks_ms:
+        return ["-", "", "", ""]
+    rate, margin = tried.rate * found.ranks, tried.rate_margin * found.ranks
+    interval = "" if math.isnan(margin) else f" ±{margin:.1f}" if margin < rate else ""
+    memory = size(tried.memory_bytes) if tried.memory_bytes else ""
+    start = f"{tried.first_batch_s:.1f} s" if tried.settings.workers else "-"
+    return [f"{rate:.1f}{interval}", _short_bar(rate, top), memory, start]
 
 
-def _what(each: TriedSetting, found: Tuning) -> str:
-    if each.why_not:
+def _what(tried: TriedSetting, found: Tuning) -> str:
+    """What else the settings are, and what became of them."""
+    if tried.why_not:
         return "no: see below"
-    present = found.present
-    more = in_words(each.settings, present).split(", ")[1:] if present else []
-    more = [one for one in more if not one.startswith(("prefetch", "persistent"))]
-    return "; ".join([*more, each.became])
+    differ = tried.settings.sources(replace(found.present or tried.settings, persistent=False))
+    return "; ".join([*(text for name, text in differ.items() if name not in COLUMNS), tried.outcome])
 
 
 def _short_bar(rate: float, top: float) -> Text:
@@ -117,7 +115,9 @@ def _short_bar(rate: float, top: float) -> Text:
 
 def _limits(found: Tuning, rough: str) -> str:
     """What limits the script then, in the words of `measure`."""
-    waits = f"{rough}{found.waits_share:.0%} of a step still waits for data" if found.waits_share >= LITTLE else ""
+    waits = (
+        f"{rough}{found.waits_share:.0%} of a step still waits for data" if found.waits_share >= MIN_WAIT_SHARE else ""
+    )
     if not found.limits:
         return f"- {waits}."
     first = found.limits[0]
@@ -127,7 +127,7 @@ def _limits(found: Tuning, rough: str) -> str:
 
 
 def _proof(verdict: Verdict) -> str:
-    says = "; ".join(verdict.reasons)
+    says = "; ".join(map(str, verdict.reasons))
     if verdict.outcome is Outcome.DONE and verdict.speed:
         return f"- Proven: {says}. Over whole epochs, the speedup may be {verdict.speed.may_be}."
     if verdict.is_same_work:
@@ -154,6 +154,3 @@ def _print_edit(found: Tuning, kept: Path | None, again: str, why_not: str) -> N
             Text(filled("\nMake the edit by hand, or search again and have it made, with a copy of the file kept:"))
         )
         out.print(Text(f"\n{commands(again)}"))
-
-
-KEPT = "Workers that are kept do not see what the script changes in the dataset later, such as an epoch counter."

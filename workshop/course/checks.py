@@ -8,8 +8,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
-from workshop.course import kept_checks, kept_scripts, progress
-from workshop.course.answers import JUDGES
+from workshop.course import answers, kept_checks, kept_scripts, progress
 from workshop.course.answers.answer_check import AnswerCheck, Ask
 from workshop.course.kept_checks import KeptCheck
 from workshop.course.scripts import existing, is_same_code
@@ -19,7 +18,8 @@ from workshop.experiment import ExperimentConfig, load_config
 from workshop.judge.bench import Bench
 from workshop.judge.contest import Contest, target_of
 from workshop.judge.ledger import Ledger
-from workshop.judge.verdict import Outcome, Verdict, broken
+from workshop.judge.reasons import Reason, ReasonKind
+from workshop.judge.verdict import NextStep, Outcome, Verdict, broken
 from workshop.parts import Part, Question, ScriptChange, all_parts
 from workshop.parts.case import Case
 from workshop.pets.download import OFFLINE_VARIABLE
@@ -31,7 +31,22 @@ from workshop.runs.syntax import require_syntax
 from workshop.runs.waiting_line import turn
 
 ITEMS = (39, 41, 43)
-"""The number of items in an epoch of a check is one of these; a script cannot know which. The data have 37 classes."""
+"""Items in an epoch of a check: one of these numbers; a script cannot know which. The data have 37 classes."""
+
+
+class CheckReason(ReasonKind):
+    """What is said of a change beside what the judge says, and what to do next."""
+
+    NOTHING_CHANGED = "{script} is as it was at the beginning of the part: nothing has been changed yet"
+    EDIT_NOW = "{0}; now {edit}, and check again"
+    FILES_LEFT = "it leaves files behind: {files}; keep files under the config's cache_dir"
+    QUESTION_OPEN = "a question is open: {question}"
+    ANSWER_RIGHT = "your answer is right: {0}"
+    CHANGE_IT = "change {script}, and type: {again}"
+    CORRECT_IT = "correct this in {script}"
+    CHECK_AGAIN = "{then}. To check again, type: {again}"
+    CHECK_AGAIN_OR_GO_ON = "{then}. To check again, type: {again}. You can go on meanwhile: {onwards}"
+    GO_ON_MEANWHILE = "{again}. You can go on meanwhile: {onwards}"
 
 
 def check(
@@ -127,18 +142,18 @@ def _judge(
     circumstances: str,
 ) -> Verdict:
     """Judge the answer to a part's question, if it has one, and then the change that it asks for, if it does."""
-    answered: tuple[str, ...] = ()
+    answered: tuple[Reason, ...] = ()
     # Where there is something to change as well, an answer is judged if there is one: it takes no time.
     if part.question and (ask or not part.change):
         asked = AnswerCheck(part, part.question, contest.candidate, ask, contest.script, say, recording)
-        verdict = JUDGES[part.question.answered_by](asked)
+        verdict = answers.judge(asked)
         if verdict.outcome is not Outcome.DONE:
             return verdict
         state.put(asked.answered, "parts", part.name, "answer")
         if not part.change:
             return verdict
         right, *others = verdict.reasons  # others may say that the machine was busy
-        answered = (f"your answer is right: {right}", *others)
+        answered = (CheckReason.ANSWER_RIGHT(right), *others)
     require_syntax(contest.candidate)  # before any data are made
     with turn(say), Bench(contest, say, warn) as bench:
         try:
@@ -151,16 +166,15 @@ def _judge(
     return replace(verdict, answered=part.question is not None)
 
 
-def _judge_change(part: Part, bench: Bench, state: State, circumstances: str, answered: tuple[str, ...]) -> Verdict:
+def _judge_change(part: Part, bench: Bench, state: State, circumstances: str, answered: tuple[Reason, ...]) -> Verdict:
     """Judge the change that a part asks for; what the solution and the original reach here is measured only once."""
     candidate = bench.contest.candidate
     if any(is_same_code(candidate, start) for start in (part.untouched, part.beginning)):
-        nothing = f"{candidate.name} is as it was at the beginning of the part: nothing has been changed yet"
+        nothing, then = CheckReason.NOTHING_CHANGED(script=candidate.name), NextStep((f"workshop show {part.name}",))
         if answered and part.question:
-            nothing += f"; now {part.question.edit or 'fix it'}, and check again"
-        then = f"workshop show {part.name}"
-        if answered:
-            then = f"change {candidate.name}, and type: workshop check {part.name}"
+            nothing = CheckReason.EDIT_NOW(nothing, edit=part.question.edit or "fix it")
+            again = f"workshop check {part.name}"
+            then = NextStep((again,), CheckReason.CHANGE_IT(script=candidate.name, again=again))
         return Verdict(part.name, Outcome.NOT_YET, (*answered, nothing), next=then)
     known, memory = (state.get("calibration", circumstances, name) for name in (part.name, f"{part.name} memory"))
     bench.solution_ratio = known if isinstance(known, float) else None
@@ -175,11 +189,11 @@ def _judge_change(part: Part, bench: Bench, state: State, circumstances: str, an
     return replace(verdict, reasons=(*verdict.reasons, *_files_left(*bench.referee.ledgers), *answered))
 
 
-def _files_left(original: Ledger, candidate: Ledger) -> Iterator[str]:
-    """Yield a sentence that names the files the candidate leaves behind, if there are any."""
+def _files_left(original: Ledger, candidate: Ledger) -> Iterator[Reason]:
+    """Yield which files the candidate leaves behind, if there are any."""
     if files := sorted(set(candidate.files) - set(original.files)):
         more = f" and {len(files) - 1} more files" if len(files) > 1 else ""
-        yield f"it leaves files behind: {files[0]}{more}; keep files under the config's cache_dir"
+        yield CheckReason.FILES_LEFT(files=f"{files[0]}{more}")
 
 
 def contest_of(part: Part, script: Path, config: ExperimentConfig, data: Path, device: str | None) -> Contest:
@@ -238,24 +252,27 @@ def machine(device: str | None) -> str:
 
 def _with_open_question(verdict: Verdict, part: Part, question: Question) -> Verdict:
     """Return the verdict on a change while the part's question is not answered; then the part is not done yet."""
-    verdict = replace(verdict, reasons=(*verdict.reasons, f"a question is open: {question.text}"))
+    verdict = replace(verdict, reasons=(*verdict.reasons, CheckReason.QUESTION_OPEN(question=question.text)))
     nothing_changed = verdict.outcome is Outcome.NOT_YET and verdict.speed is None
     if verdict.outcome is not Outcome.DONE and not nothing_changed:
         return verdict
     accepted = verdict.outcome is Outcome.DONE
-    then = f"workshop check {part.name} --answer ANSWER"
-    return replace(
-        verdict, outcome=Outcome.NOT_YET, question_open=accepted, next=(not accepted and verdict.next) or then
-    )
+    then = NextStep((f"workshop check {part.name} --answer ANSWER",))
+    if not accepted and str(verdict.next):
+        then = verdict.next
+    return replace(verdict, outcome=Outcome.NOT_YET, question_open=accepted, next=then)
 
 
 def _with_command(verdict: Verdict, script: Path, following: str) -> Verdict:
     """Return a verdict that names a command to type next, unless the part is done; `following` is the part after it."""
-    if verdict.outcome is Outcome.DONE or "workshop " in verdict.next or verdict.next.startswith("kernprof "):
+    if verdict.outcome is Outcome.DONE or verdict.next.commands:
         return verdict
-    again = f"workshop check {verdict.subject}"
-    if verdict.outcome is Outcome.UNDECIDED and following:
-        again += f". You can go on meanwhile: workshop show {following}"
-    correct = "" if verdict.outcome is Outcome.UNDECIDED else f"correct this in {script.name}"
-    then = verdict.next.rstrip(".") or correct
-    return replace(verdict, next=f"{then}. To check again, type: {again}" if then else again)
+    is_undecided = verdict.outcome is Outcome.UNDECIDED
+    then = verdict.next.words or (None if is_undecided else CheckReason.CORRECT_IT(script=script.name))
+    commands = {"again": f"workshop check {verdict.subject}"}
+    kind = CheckReason.CHECK_AGAIN
+    if is_undecided and following:
+        commands["onwards"] = f"workshop show {following}"
+        kind = CheckReason.CHECK_AGAIN_OR_GO_ON if then else CheckReason.GO_ON_MEANWHILE
+    words = kind(then=str(then).rstrip("."), **commands) if then or "onwards" in commands else None
+    return replace(verdict, next=NextStep(tuple(commands.values()), words))

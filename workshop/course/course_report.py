@@ -1,17 +1,18 @@
 """All that `workshop report` shows: drawn from what `check` has kept, and from the files beside the script."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
+from datetime import datetime
 from functools import cache
 from pathlib import Path
 from typing import Any
 
-from workshop.course import given_cases, kept_checks, kept_lines, made_pages
+from workshop.course import given_cases, kept_checks, kept_lines
 from workshop.course.kept_checks import KeptCheck
 from workshop.course.kept_lines import KeptLines
-from workshop.course.made_pages import MadePage
 from workshop.course.state import State
 from workshop.judge.verdict import Outcome
+from workshop.pages.template import maker_of
 from workshop.parts import Part, all_parts
 from workshop.parts.case import case_names
 
@@ -58,6 +59,19 @@ class PartReport:
             "shown": self.shown and with_gain(self.shown),
             "last": self.last and with_gain(self.last),
         }
+
+
+@dataclass(frozen=True)
+class MadePage:
+    """A page that a command has made."""
+
+    path: Path
+    made_by: str
+    """The command: "workshop flamegraph"."""
+    title: str
+    at: str
+    """When it was written, in ISO format."""
+    bytes: int
 
 
 @dataclass(frozen=True)
@@ -125,7 +139,7 @@ def gather(state: State, script: Path) -> CourseReport:
     """Return what is known of a course; the line profiles and pages are those beside the script, and in this folder."""
     checks = kept_checks.read(state)
     parts = [each for part in all_parts() for each in _reports(part, state, checks)]
-    pages = made_pages.find([script.absolute().parent, Path.cwd()], without=[MADE_BY])
+    pages = made_pages([script.absolute().parent, Path.cwd()], without=[MADE_BY])
     return CourseReport(tuple(parts), tuple(checks), tuple(_lines(script, checks)), tuple(pages))
 
 
@@ -153,3 +167,24 @@ def _lines(script: Path, checks: Sequence[KeptCheck]) -> Iterator[tuple[KeptLine
         if runs:
             edited = (each for each in reversed(runs) if each.fingerprint != runs[0].fingerprint)
             yield runs[0], next(edited, None)
+
+
+def made_pages(folders: Iterable[Path], without: Iterable[str] = ()) -> list[MadePage]:
+    """Return the pages in some folders, the oldest first; without those of some commands."""
+    unique = dict.fromkeys(folder.resolve() for folder in folders)
+    paths = [path for folder in unique for kind in ("*.html", "*.svg") for path in folder.glob(kind)]
+    found = [each for each in map(_page, paths) if each and each.made_by not in without]
+    return sorted(found, key=lambda each: (each.at, each.path))
+
+
+def _page(path: Path) -> MadePage | None:
+    try:
+        with path.open(encoding="utf-8", errors="replace") as file:
+            made = maker_of(file.read(4000))  # which name the command and the title
+        known = path.stat()
+    except OSError:
+        return None
+    if made is None:
+        return None
+    at = datetime.fromtimestamp(known.st_mtime).astimezone().isoformat(timespec="seconds")
+    return MadePage(path, *made, at, known.st_size)

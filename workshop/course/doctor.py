@@ -5,18 +5,19 @@ import importlib.metadata
 import io
 import multiprocessing
 import os
+import platform
 import re
 import shutil
 import sys
 import tempfile
 import warnings
+from collections.abc import Iterator
 from dataclasses import dataclass
 from multiprocessing.connection import Listener
 from pathlib import Path
 from typing import Literal
 
-from workshop.course.tried_versions import untried
-from workshop.errors import WorkshopError, first_line
+from workshop.errors import first_line
 from workshop.pets.status import report
 from workshop.recording import py_spy
 from workshop.runs.machine import core_quota, own_executable, usable_cores
@@ -25,7 +26,25 @@ from workshop.runs.other_load import LoadMeter, OtherLoad
 OLDEST_PYTHON = (3, 11)
 
 KERNPROF_COLUMNS = 135
-"""The width of kernprof's table of train.py."""
+"""Columns of kernprof's table of train.py."""
+
+TRIED = {
+    "Python": ("3.11", "3.13"),
+    "torch": ("2.5", "2.15"),
+    "torchvision": ("0.20", "0.29"),
+    "line_profiler": ("5.1", "5.1"),
+    "nvitop": ("1.4", "1.7"),
+    "tqdm": ("4.66", "4.70"),
+    "typer": ("0.21.2", "0.29"),
+    "rich": ("13.7", "15.0"),
+    "filelock": ("3.13", "4.3"),
+    "numpy": ("1.26", "2.5"),
+    "pillow": ("10.0", "13.0"),
+    "psutil": ("5.9.8", "7.2"),
+    "py-spy": ("0.4.3", "0.4.3"),
+    "msgspec": ("0.19", "0.22"),
+}
+"""The oldest and the newest of each that `.ci/matrix` is made for; benchmarks/README.md says which rows were run."""
 
 Status = Literal["ok", "warn", "fail"]
 
@@ -101,7 +120,22 @@ def check_torchvision() -> CheckResult:
 def check_versions() -> list[CheckResult]:
     """Name what is older or newer than what the workshop was tried with; it may work all the same."""
     remedy = "if something fails, install a version that was tried"
-    return [CheckResult("versions", "warn", each, remedy) for each in untried()]
+    return [CheckResult("versions", "warn", sentence, remedy) for sentence in untried()]
+
+
+def untried() -> Iterator[str]:
+    """Say of each installed version that is outside of what was tried on which side it is."""
+    for name, (oldest, newest) in TRIED.items():
+        with contextlib.suppress(importlib.metadata.PackageNotFoundError):
+            version = platform.python_version() if name == "Python" else importlib.metadata.version(name)
+            this, first, last = map(_version_numbers, (version, oldest, newest))
+            if this < first or this[: len(last)] > last:
+                side = "older" if this < first else "newer"
+                yield f"{name} {version} is {side} than what the workshop was tried with ({oldest} to {newest})"
+
+
+def _version_numbers(version: str) -> list[int]:
+    return [int(number) for number in re.findall(r"\d+", version.partition("+")[0])]
 
 
 def check_device() -> CheckResult:
@@ -116,14 +150,14 @@ def check_device() -> CheckResult:
             devices = available_devices()
     except Exception as error:
         return CheckResult("device", "fail", first_line(error), "see torch above")
-    if old := next(filter(None, (_OLD_DRIVER.search(str(each.message)) for each in warned)), None):
+    if old := next(filter(None, (_OLD_DRIVER.search(str(warning.message)) for warning in warned)), None):
         major, minor = divmod(int(old["version"]), 1000)  # 11040 is CUDA 11.4
         found = f"cpu alone: the NVIDIA driver is too old for torch, it knows CUDA {major}.{minor // 10}"
         remedy = "update the driver, or install a torch built for that CUDA: https://pytorch.org/get-started"
         return CheckResult("device", "warn", found, remedy)
     if devices == ["cpu"] and shutil.which("nvidia-smi"):
         remedy = "there is an NVIDIA driver: install a torch built for CUDA, or a newer driver"
-        if torch.version.cuda and not any("CUDA" in str(each.message) for each in warned):
+        if torch.version.cuda and not any("CUDA" in str(warning.message) for warning in warned):
             remedy = "torch sees no GPU: ask the cluster for one, or see whether CUDA_VISIBLE_DEVICES hides it"
         return CheckResult("device", "warn", "cpu alone", remedy)
     note = "; no CUDA, so copies to a GPU cannot be timed" if devices == ["cpu"] else ""
@@ -227,9 +261,8 @@ def check_py_spy() -> CheckResult:
     """Check that py-spy may attach to processes, which depends on system, container and user."""
     try:
         complaint, version = py_spy.why_no_access(), py_spy.version()
-    except WorkshopError as error:
-        found, _, remedy = str(error).rpartition("; ")
-        return CheckResult("py-spy", "warn", found, remedy)
+    except py_spy.NoPySpyError as error:
+        return CheckResult("py-spy", "warn", error.found, error.remedy)
     if not complaint:
         return CheckResult("py-spy", "ok", f"{version}, may attach (ptrace)")
     remedy = "docker run --cap-add=SYS_PTRACE; on macOS, sudo" if sys.platform in ("linux", "darwin") else ""
@@ -262,7 +295,7 @@ def check_data(data: Path) -> list[CheckResult]:
 
 def check_disk(data: Path) -> CheckResult:
     """Check that there is room in the data folder, or in the first one above it that exists."""
-    folder = next(each for each in (data.absolute(), *data.absolute().parents) if os.path.lexists(each))
+    folder = next(parent for parent in (data.absolute(), *data.absolute().parents) if os.path.lexists(parent))
     another = "name another data folder with --data"
     if not folder.is_dir():
         return CheckResult("disk", "fail", f"{folder} is not a folder", another)

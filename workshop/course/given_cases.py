@@ -14,8 +14,6 @@ from workshop.errors import WorkshopError
 from workshop.parts import Part
 from workshop.parts.case import Case, case_names, find_case
 
-MAX_SEEDS = 10_000
-
 
 def given(part: Part, state: State) -> Part:
     """Return a part as the participant has it: with the script that they were given, if it is a part with many."""
@@ -29,7 +27,7 @@ def give(part: Part, state: State, seed: int | None = None) -> Case | None:
     The order of the scripts is that of the seed; without one, as before, or by chance. Returns None if all are solved.
     """
     known: dict[str, Any] = state.get("parts", part.name) or {}
-    seed = seed or known.get("seed") or random.randint(1, MAX_SEEDS)
+    seed = seed or known.get("seed") or random.randint(1, 10_000)
     solved = known.get("solved") or {}
     current = known.get("case")
     if current in case_names(part) and current not in solved and seed == known.get("seed"):

@@ -13,9 +13,6 @@ GLOSSARY = FOLDER / "glossary.md"
 WHOLE = "glossary"
 """The name under which the whole glossary is shown."""
 
-MIN_LIKENESS = 0.75
-"""How much a name must resemble a word to be taken for a mistyped one."""
-
 
 def entries(path: Path = GLOSSARY) -> dict[str, str]:
     """Return the entries by the anchors of their headings, such as "data-wait", each with its heading."""
@@ -42,5 +39,5 @@ def refuse_mistyped(name: str) -> None:
     Raises:
         WorkshopError: it does.
     """
-    if close := difflib.get_close_matches(anchor(name), entries(), n=1, cutoff=MIN_LIKENESS):
+    if close := difflib.get_close_matches(anchor(name), entries(), n=1, cutoff=0.75):
         raise WorkshopError(f"there is no {name!r}; did you mean {close[0]}?")

@@ -99,6 +99,8 @@ class KeptCheck:
     """The memory, in a part that asks for less of it."""
     not_looked_at: NotLookedAt | None = None
     """What was not looked at on that machine."""
+    told: str = ""
+    """The first of the reasons in the workshop's own words alone, as the room is told it."""
 
     @property
     def ratio(self) -> float | None:
@@ -154,7 +156,7 @@ def of_verdict(
         seconds=round(seconds, 1),
         outcome=verdict.outcome,
         headline=verdict.headline,
-        reasons=verdict.reasons,
+        reasons=tuple(map(str, verdict.reasons)),
         unraced=verdict.unraced,
         speed=verdict.speed,
         timing=verdict.timing,
@@ -167,6 +169,7 @@ def of_verdict(
         state=verdict.state,
         memory=verdict.memory,
         not_looked_at=verdict.not_looked_at,
+        told=verdict.reasons[0].told if verdict.reasons else "",
     )
 
 

@@ -12,13 +12,6 @@ from workshop.profiles import line_change, line_profile
 from workshop.profiles.line_profile import LineProfile, same_file, source_now, why_stale
 from workshop.profiles.line_tables import LineTable, tables
 
-MAX_FUNCTIONS = 3
-"""The number of functions that are kept, the hottest first."""
-
-MAX_LINES = 10
-MIN_SHARE = 0.01
-"""Of a function, at most so many lines are kept, and none with a smaller share of its time."""
-
 
 @dataclass(frozen=True)
 class KeptLine:
@@ -56,6 +49,7 @@ class KeptLines:
     command: str
     """The script with its arguments; "" where kernprof made the profile, which does not know."""
     functions: tuple[KeptFunction, ...]
+    """The three hottest, the hottest first."""
 
     def as_dict(self) -> dict[str, Any]:
         """Return plain values for JSON."""
@@ -65,15 +59,15 @@ class KeptLines:
     def of_dict(cls, values: Mapping[str, Any]) -> Self:
         """Return what `as_dict` has made plain values of."""
         functions = []
-        for each in values["functions"]:
-            lines = tuple(KeptLine(**known_fields(KeptLine, line)) for line in each["lines"])
-            functions.append(KeptFunction(each["name"], each["seconds"], lines))
+        for function in values["functions"]:
+            lines = tuple(KeptLine(**known_fields(KeptLine, line)) for line in function["lines"])
+            functions.append(KeptFunction(function["name"], function["seconds"], lines))
         return cls(**known_fields(cls, values) | {"functions": tuple(functions)})
 
 
 def known_fields(kind: type[Any], values: Mapping[str, Any]) -> dict[str, Any]:
     """Return those of some values that are fields of a dataclass."""
-    return {each.name: values[each.name] for each in fields(kind) if each.name in values}
+    return {field.name: values[field.name] for field in fields(kind) if field.name in values}
 
 
 def of_script(script: Path) -> list[KeptLines]:
@@ -93,8 +87,8 @@ def newest(script: Path, content: bytes) -> KeptLines | None:
             return None
     except OSError:
         return None
-    now = _hash(source_now(script) or "")
-    return next((each for each in reversed(of_script(script)) if each.fingerprint == now), None)
+    known = _hash(source_now(script) or "")
+    return next((lines for lines in reversed(of_script(script)) if lines.fingerprint == known), None)
 
 
 def more_hits(before: KeptLines, after: KeptLines) -> float:
@@ -116,20 +110,21 @@ def _read(path: Path, script: Path) -> Iterator[KeptLines]:
     functions = tuple(function for each in found.values() for function in map(_function, each) if function.lines)
     if source is not None and functions:
         command = " ".join(profile.recorded.command) if profile.recorded else ""
-        yield KeptLines(path.name, script.name, _hash(source), at, command, functions[:MAX_FUNCTIONS])
+        yield KeptLines(path.name, script.name, _hash(source), at, command, functions[:3])
 
 
 def _source(profile: LineProfile, script: Path) -> str | None:
     """Return the source of the script that ran; None if it is unknown, or another script ran."""
-    of_script = [each for each in profile.functions if each.lines and same_file(each.file, script)]
-    if not of_script or (not profile.recorded and any(why_stale(profile, each, script) for each in of_script)):
+    of_script = [function for function in profile.functions if function.lines and same_file(function.file, script)]
+    if not of_script or (not profile.recorded and any(why_stale(profile, function, script) for function in of_script)):
         return None
     return profile.source(of_script[0].file)
 
 
 def _function(table: LineTable) -> KeptFunction:
-    hottest = sorted(table.rows, key=lambda row: row.seconds, reverse=True)[:MAX_LINES]
-    rows = sorted((row for row in hottest if row.share >= MIN_SHARE), key=lambda row: row.first)
+    """Return the ten hottest lines of a function, without those that have less than 1 % of its time."""
+    hottest = sorted(table.rows, key=lambda row: row.seconds, reverse=True)[:10]
+    rows = sorted((row for row in hottest if row.share >= 0.01), key=lambda row: row.first)
     lines = tuple(KeptLine(row.first, row.hits, row.seconds, row.share, row.text) for row in rows)
     return KeptFunction(table.function.title, table.whole_s, lines)
 

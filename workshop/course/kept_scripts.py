@@ -86,9 +86,9 @@ def of_part(state: State, script: Path, part: Part) -> KeptScript:
     all_kept = kept(state, script)
     if found := next((each for each in all_kept if each.part == part.name), None):
         return found
-    of_others = ", ".join(dict.fromkeys(each.part for each in all_kept if each.part))
-    others = f"; of these parts there is one: {of_others}" if of_others else ""
-    raise WorkshopError(f"no {script.name} of {part.name} was kept{others}")
+    nearest = next((each.part for each in reversed(all_kept) if each.part), "")
+    other = f"; the last one that was kept is of {nearest}: workshop restore {nearest}" if nearest else ""
+    raise WorkshopError(f"no {script.name} of {part.name} was kept{other}")
 
 
 def part_of(state: State, script: Path, content: bytes) -> str:

@@ -56,11 +56,11 @@ def progress(state: State, script: Path) -> list[Progress]:
     found = []
     for part in (given_cases.given(part, state) for part in all_parts()):
         own = script.with_name(part.script) if part.own_script else script
-        now = fingerprint(own.read_bytes()) if own.is_file() else None
+        current = fingerprint(own.read_bytes()) if own.is_file() else None
         known = state.get("parts", part.name) or {}
         text = ended(known) or "open"
         if known.get("done"):
-            text = "done" if known.get("script") == now or not part.change or known.get("solved") else EDITED
+            text = "done" if known.get("script") == current or not part.change or known.get("solved") else EDITED
         hints, solved = known.get("hints", 0), given_cases.solved(part, state)
         is_open = isinstance(part, Case) and part.case not in solved
         title = f"{part.title}: {part.script} is open" if is_open else part.title
@@ -96,6 +96,8 @@ def next_step(state: State, script: Path) -> tuple[str, str]:
     if known.get("last") == Outcome.UNDECIDED.value:
         following = next_part(state, after=part)
         onwards = "" if following in (None, part) else f", or go on with {following.name} meanwhile"
+        if part.change and script.name == part.script and script.read_bytes() == part.untouched.read_bytes():
+            return f"{named}: undecided. Put your script back, and have it checked again{onwards}.", "workshop restore"
         return f"{named}: undecided. Have it checked again{onwards}.", f"workshop check {part.name}"
     if "last" in known:
         if known.get("hints"):

@@ -10,15 +10,19 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from workshop.bad_node import chosen_rank
 from workshop.course import checks
+from workshop.course.answers.hot_line import LineReason
+from workshop.course.answers.line_and_cause import FaultReason
+from workshop.course.answers.traces import TraceReason
 from workshop.course.state import State
 from workshop.errors import EXIT_USAGE
 from workshop.experiment import ExperimentConfig
+from workshop.judge.reasons import ReasonKind
 from workshop.judge.verdict import Outcome
 from workshop.parts import FOLDER, Part, Question, all_parts, find_part
 from workshop.parts.case import Case, case_names, find_case, without_fault
@@ -28,9 +32,19 @@ CHEATS = FOLDER.parents[1] / "tests" / "cheats"
 """The folder of the cheats, which come with a checkout and not with an installed package."""
 
 HINTS = 3
-"""The number of hints that each part has."""
+"""Hints that each part has."""
 
 WORKSHOP = [sys.executable, "-m", "workshop"]
+
+MISSING = (
+    LineReason.NO_PROFILE,
+    LineReason.NO_RECORDING_HERE,
+    LineReason.NO_RECORDING_OF_UNTOUCHED,
+    TraceReason.NO_TRACE,
+    TraceReason.NO_TRACE_OF_RANKS,
+)
+STALE = (LineReason.STALE_PROFILE, LineReason.STALE_RECORDING, TraceReason.STALE)
+"""What is said where the profile or recording is missing or stale by which an answer is judged."""
 
 
 @dataclass(frozen=True)
@@ -82,7 +96,8 @@ def changes(
     """
     script = folder / part.script
     script.write_bytes(part.untouched.read_bytes())
-    yield _try(part, script, "the untouched script", Outcome.NOT_YET, data, folder, answer, "nothing has been changed")
+    nothing = checks.CheckReason.NOTHING_CHANGED
+    yield _try(part, script, "the untouched script", Outcome.NOT_YET, data, folder, answer, (nothing,))
     script.write_text(f"{part.untouched.read_text()}\nFAST = True\n")
     yield _try(part, script, "the script with nothing gained", unchanged, data, folder, answer)
     script.write_bytes(part.solution.read_bytes())
@@ -100,10 +115,11 @@ def questions(part: Part, question: Question, folder: Path, data: Path) -> Itera
     if not part.change:
         yield _silence(part, script)
     if question.profiled or question.recorded:
-        yield _try(part, script, "without a profile", Outcome.NOT_YET, data, folder, right, "there is no ")
+        yield _try(part, script, "without a profile", Outcome.NOT_YET, data, folder, right, MISSING)
         if question.recorded == "py-spy --idle":
             profile(part, "py-spy", script, data)
-            yield _try(part, script, "without --idle", Outcome.NOT_YET, data, folder, right, "without --idle")
+            kinds = (LineReason.WITHOUT_IDLE,)
+            yield _try(part, script, "without --idle", Outcome.NOT_YET, data, folder, right, kinds)
         profile(part, question.recorded, script, data)
     yield _try(part, script, "a wrong answer", Outcome.NOT_YET, data, folder, wrong)
     if part.change:
@@ -112,7 +128,7 @@ def questions(part: Part, question: Question, folder: Path, data: Path) -> Itera
     yield _try(part, script, "the right answer", Outcome.DONE, data, folder, right)
     if question.profiled or question.recorded:
         script.write_text("\n" + script.read_text())
-        yield _try(part, script, "a stale profile", Outcome.NOT_YET, data, folder, right, " is stale: ")
+        yield _try(part, script, "a stale profile", Outcome.NOT_YET, data, folder, right, STALE)
 
 
 def of_case(case: Case, folder: Path, data: Path, cheats: bool) -> Iterator[Attempt]:
@@ -126,8 +142,8 @@ def of_case(case: Case, folder: Path, data: Path, cheats: bool) -> Iterator[Atte
     assert case.question
     other = next(cause for cause in case.question.causes if cause != case.cause)
     wrong_cause = right.replace(case.cause, other)
-    yield _try(case, script, "a wrong line", Outcome.NOT_YET, data, folder, wrong_line, "line 1 is not the one")
-    yield _try(case, script, "a wrong cause", Outcome.NOT_YET, data, folder, wrong_cause, f"is not {other}")
+    yield _try(case, script, "a wrong line", Outcome.NOT_YET, data, folder, wrong_line, (FaultReason.OTHER_LINE,))
+    yield _try(case, script, "a wrong cause", Outcome.NOT_YET, data, folder, wrong_cause, (FaultReason.OTHER_CAUSE,))
     unchanged = Outcome.OTHER_WORK if case.cause == "float64" else Outcome.NOT_YET  # single precision is what is asked
     yield from changes(case, folder, data, right, unchanged)
     for cheat in sorted((CHEATS / case.name).glob("*.py")) if cheats else []:
@@ -141,13 +157,22 @@ def _name(part: Part) -> str:
 
 
 def _try(
-    part: Part, script: Path, name: str, expected: Outcome, data: Path, folder: Path, answer: str = "", says: str = ""
+    part: Part,
+    script: Path,
+    name: str,
+    expected: Outcome,
+    data: Path,
+    folder: Path,
+    answer: str = "",
+    kinds: Collection[ReasonKind] = (),
 ) -> Attempt:
+    """Check a script, which must end as expected, with a reason of one of the kinds, if any are given."""
     ask = None if part.change and not answer else lambda _: answer
     verdict = checks.check(part, script, data, say=lambda _: None, ask=ask, state=State(folder))
     found = f"{verdict.outcome.value} ({verdict.reasons[0]})"
     too_noisy = expected is Outcome.NOT_YET and verdict.outcome is Outcome.UNDECIDED and verdict.speed is not None
-    passed = (verdict.outcome is expected or too_noisy) and any(says in reason for reason in verdict.reasons)
+    is_named = not kinds or any(each.kind in kinds for reason in verdict.reasons for each in reason.parts)
+    passed = (verdict.outcome is expected or too_noisy) and is_named
     return Attempt(f"{_name(part)}, {name}", found, passed)
 
 

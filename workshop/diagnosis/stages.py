@@ -8,7 +8,8 @@ from workshop.diagnosis.loading import Loading, other_workers
 from workshop.diagnosis.measurement import Measurement, Note, NoteKind
 from workshop.diagnosis.samples import Observations, observations_of
 from workshop.diagnosis.tried_stages import look_closer, try_changes
-from workshop.probe.messages import AsItIs, LoaderSettings, LoadWith, StepUnit, Synchronized
+from workshop.probe.loader_settings import LoaderSettings
+from workshop.probe.messages import AsItIs, LoadWith, StepUnit, Synchronized
 from workshop.runs.measured_steps import MeasuredSteps
 from workshop.runs.script import Say, UnseenError
 from workshop.runs.shared_stages import INTERRUPTED, how_it_ended, measure_as_it_is, measure_headroom
@@ -148,9 +149,8 @@ def _with_workers(run: StagedRun, found: Measurement, seconds: float) -> tuple[d
     tried: dict[int, MeasuredSteps] = {}
     failures, loading = list[Note](), Loading(found)
     own = loading.loader.settings if loading.loader else LoaderSettings()
-    usual = replace(own, worker_threads=1, prefetch_factor=LoaderSettings.prefetch_factor)
     for workers in other_workers(loading):
-        stage = LoadWith(replace(usual, workers=workers))
+        stage = LoadWith(own.with_other_workers(workers))
         if run.ended and not run.error:
             run.start_again("for other numbers of workers")
             run.go_to(stage)

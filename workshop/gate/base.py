@@ -1,18 +1,39 @@
 """The base of a comparison: the files of a script's repository as they are at an earlier revision."""
 
 import os
+import shutil
+import subprocess
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 from workshop.errors import WorkshopError
-from workshop.gate.git import GitError, git, names
+from workshop.judge.reasons import Reason, ReasonKind
 from workshop.runs.script import Say
 
 SUBMODULE = "160000"
 """The mode of an entry that is another repository."""
+
+
+_OF_A_HOOK = ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_PREFIX")
+"""Variables that git sets for a hook, and that would name another repository or index."""
+
+
+class GitError(WorkshopError):
+    """Git refused; the text is the first line of what it said."""
+
+
+class BaseReason(ReasonKind):
+    """What is said of what is compared with what."""
+
+    COMMIT = "{revision} is commit {commit}"
+    NOT_COMMITTED = "the working tree is judged as it is, with changes in {files} that are not committed"
+    COMMITS_MISSING = (
+        "{revision} has {commits} that the working tree does not have: the difference is theirs, too (the revision "
+        "where they parted: git merge-base HEAD {revision})"
+    )
 
 
 @dataclass(frozen=True)
@@ -40,18 +61,14 @@ class Base:
         return self.commit[:8] if self.commit.startswith(self.revision) else self.revision
 
     @property
-    def notes(self) -> tuple[str, ...]:
-        """Sentences on what is compared with what."""
-        found = [f"{self.revision} is commit {self.commit[:8]}"] if self.name == self.revision else []
+    def notes(self) -> tuple[Reason, ...]:
+        """What is compared with what."""
+        found = [BaseReason.COMMIT(revision=self.revision, commit=self.commit[:8])] * (self.name == self.revision)
         if self.changed:
-            files = f"{self.changed} file{'s' * (self.changed > 1)}"
-            found.append(f"the working tree is judged as it is, with changes in {files} that are not committed")
+            found.append(BaseReason.NOT_COMMITTED(files=f"{self.changed} file{'s' * (self.changed > 1)}"))
         if self.missing:
             commits = f"{self.missing} commit{'s' * (self.missing > 1)}"
-            found.append(
-                f"{self.revision} has {commits} that the working tree does not have: the difference is theirs, too "
-                f"(the revision where they parted: git merge-base HEAD {self.revision})"
-            )
+            found.append(BaseReason.COMMITS_MISSING(revision=self.revision, commits=commits))
         return tuple(found)
 
     def argument(self, word: str) -> str:
@@ -188,3 +205,29 @@ def _link(here: Path, there: Path) -> None:
     if here.name != "__pycache__" and not os.path.lexists(there):
         there.parent.mkdir(parents=True, exist_ok=True)
         there.symlink_to(here)
+
+
+def git(folder: Path, *arguments: str, environment: Mapping[str, str] | None = None) -> str:
+    """Run git in a folder and return what it prints.
+
+    Raises:
+        GitError: git ended with an error.
+        WorkshopError: there is no git.
+    """
+    if not shutil.which("git"):
+        raise WorkshopError("there is no git on this machine; install it, or name two scripts: compare OLD NEW")
+    variables = {name: value for name, value in os.environ.items() if name not in _OF_A_HOOK}
+    done = subprocess.run(
+        ["git", "-C", str(folder), "-c", "core.quotePath=false", *arguments],
+        env={**variables, **(environment or {}), "LC_ALL": "C", "GIT_TERMINAL_PROMPT": "0", "GIT_OPTIONAL_LOCKS": "0"},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+    )
+    if done.returncode:
+        raise GitError((os.fsdecode(done.stderr).strip() or f"git ended with code {done.returncode}").splitlines()[0])
+    return os.fsdecode(done.stdout)
+
+
+def names(text: str) -> Sequence[str]:
+    """Return the names that git printed with -z."""
+    return [name for name in text.split("\0") if name]

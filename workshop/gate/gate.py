@@ -10,14 +10,24 @@ from workshop.gate.base import Base, checked_out
 from workshop.gate.grown_lines import GrownLine, count_both, grown_lines
 from workshop.judge.bench import Bench
 from workshop.judge.contest import Contest, of_two_scripts, target_of
-from workshop.judge.verdict import Outcome, Verdict, broken
+from workshop.judge.reasons import Reason, ReasonKind
+from workshop.judge.verdict import NextStep, Outcome, Verdict, broken
 from workshop.probe import wire
 from workshop.probe.settings import REDIRECT_VARIABLE, RedirectedImports
 from workshop.runs.script import Say, ScriptError
 from workshop.runs.syntax import require_syntax
 
 LINES_SHARE = 0.2
-"""The share of the budget that is kept for counting lines."""
+"""Share of the budget that is kept for counting lines."""
+
+
+class GateReason(ReasonKind):
+    """What is said of the lines that grew, and of a base that broke."""
+
+    NOT_KNOWN = "the lines that grew are not known: {error}"
+    NO_LINE = "no line of your own code grew by as much, in {runs}: look at versions of libraries and at settings"
+    COUNTED = "counted in {runs}, with all processes together"
+    OTHER_BASE = "Take a base that runs on this machine, with these arguments."
 
 
 @dataclass(frozen=True)
@@ -36,13 +46,15 @@ class GateResult:
     """The slowdown that is still fine, such as 0.05."""
     lines: tuple[GrownLine, ...] = ()
     """The lines that grew, if the script is slower than allowed."""
-    about_lines: str = ""
-    """A sentence on how they were found, or why there are none."""
+    about_lines: Reason | None = None
+    """How they were found, or why there are none."""
 
     def as_dict(self) -> dict[str, Any]:
         """Return plain values for JSON."""
-        about = {"base": self.base, "commit": self.commit, "allowed": self.allowed, "about_lines": self.about_lines}
-        return {**self.verdict.as_dict(), **about, "lines": [each.as_dict() for each in self.lines]}
+        about = {"base": self.base, "commit": self.commit, "allowed": self.allowed}
+        about_lines = str(self.about_lines or "")
+        lines = [each.as_dict() for each in self.lines]
+        return {**self.verdict.as_dict(), **about, "about_lines": about_lines, "lines": lines}
 
 
 def judge_against(
@@ -90,15 +102,15 @@ def contest_of(
     base: Base, script: Path, arguments: Sequence[str], allowed: float, budget_s: float, steps: int | None = None
 ) -> Contest:
     """Return the contest of both versions; the base imports its own modules, and reads its own files in `arguments`."""
-    usual = of_two_scripts(base.folder / base.script, script, arguments, target_of(allowed), budget_s, steps)
+    contest = of_two_scripts(base.folder / base.script, script, arguments, target_of(allowed), budget_s, steps)
     name = f"{script.name} of {base.name}"
     redirected = {REDIRECT_VARIABLE: wire.encode(RedirectedImports(str(base.tree), str(base.folder)))}
     of_base = [base.argument(word) for word in arguments]
     return replace(
-        usual,
+        contest,
         original_name=name,
         allowed=allowed,
-        command=lambda path, _folder, _seed: [str(path), *(of_base if path == usual.original else arguments)],
+        command=lambda path, _folder, _seed: [str(path), *(of_base if path == contest.original else arguments)],
         options_of_original={"environment": redirected, "title": name},
     )
 
@@ -106,8 +118,7 @@ def contest_of(
 def _of_broken(subject: str, error: ScriptError, base: str) -> Verdict:
     """Return the verdict on a script that broke; of the base it is said that there is nothing to compare with."""
     verdict = broken(subject, error, base, "the base")
-    advice = "Take a base that runs on this machine, with these arguments."
-    return replace(verdict, next=advice) if verdict.words else verdict
+    return replace(verdict, next=NextStep(words=GateReason.OTHER_BASE())) if verdict.words else verdict
 
 
 def _with_lines(
@@ -119,15 +130,14 @@ def _with_lines(
     try:
         change, counted = count_both(contest, steps, epoch_s, left_s, say)
     except (ScriptError, OSError) as error:
-        return replace(result, about_lines=f"the lines that grew are not known: {error}")
+        return replace(result, about_lines=GateReason.NOT_KNOWN(error=error))
     step_ms = epoch_s * 1e3 / steps
     lines = grown_lines(change, counted, step_ms * (1 / speed.ratio - 1))
     runs = f"{change.runs[0]} run{'s' * (change.runs[0] > 1)} of {counted} steps of each version"
     if not lines:
-        about = f"no line of your own code grew by as much, in {runs}: look at versions of libraries and at settings"
-        return replace(result, about_lines=about)
+        return replace(result, about_lines=GateReason.NO_LINE(runs=runs))
     inside = [replace(each, file=_in_tree(each.file, result.tree)) for each in lines]
-    return replace(result, lines=tuple(inside), about_lines=f"counted in {runs}, with all processes together")
+    return replace(result, lines=tuple(inside), about_lines=GateReason.COUNTED(runs=runs))
 
 
 def _in_tree(file: str, tree: Path) -> str:

@@ -20,19 +20,19 @@ from workshop.runs.other_load import LoadMeter
 from workshop.runs.script import Say, ScriptError
 
 MAX_RUNS = 3
-"""The number of times that each version is run."""
+"""Times, at most, that each version is run."""
 
 RUN_S = 4.0
-"""A run trains for about so many seconds, and for two epochs at least: what comes once an epoch then comes twice."""
+"""Seconds, about, that a run trains, and two epochs at least: what comes once an epoch then comes twice."""
 
-MIN_SHARE = 0.2
-"""A line is named if its growth is this share of that of a step."""
+MIN_SHARE_OF_GROWTH = 0.2
+"""Share of the growth of a step, at least, of a line that is named."""
 
 MAX_LINES = 3
-"""The number of lines that are named."""
+"""Lines, at most, that are named."""
 
-MORE_OFTEN = 1.1
-"""The times of a line that runs this many times as often differ by more than noise."""
+MIN_TIMES_AS_OFTEN = 1.1
+"""Times as often as in the base, at least, that a line runs whose time differs by more than noise."""
 
 
 @dataclass(frozen=True)
@@ -125,8 +125,8 @@ def grown_lines(change: LineChange, steps: int, growth_ms: float) -> list[GrownL
     for function, row in _repeated(change):
         own_ms = change.own_growth_s(function, row) * 1e3 / steps
         line = _line(function, row, steps)
-        is_sure = row.is_edited or not row.is_noise or line.hits_after > MORE_OFTEN * line.hits_before
-        if own_ms >= MIN_SHARE * growth_ms and is_sure:
+        is_sure = row.is_edited or not row.is_noise or line.hits_after > MIN_TIMES_AS_OFTEN * line.hits_before
+        if own_ms >= MIN_SHARE_OF_GROWTH * growth_ms and is_sure:
             found.append((row.is_edited, own_ms, line))
     if sum(own_ms for is_edited, own_ms, _ in found if is_edited) >= growth_ms / 2:
         found = [each for each in found if each[0]]

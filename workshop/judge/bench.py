@@ -9,15 +9,16 @@ from dataclasses import replace
 from workshop.judge.contest import Contest
 from workshop.judge.laps import Laps
 from workshop.judge.race_verdict import verdict_on
+from workshop.judge.reasons import Reason
 from workshop.judge.referee import Referee
 from workshop.judge.running_scripts import RunningScripts
 from workshop.judge.time_plan import OutOfTimeError
-from workshop.judge.verdict import Outcome, Verdict
+from workshop.judge.verdict import NextStep, Outcome, Verdict
 from workshop.probe.phases import Phase
 from workshop.runs.script import Say
 
-BEATEN = 1.2
-"""If a script beats the solution's speedup by more than this factor, that is measured anew in the next check."""
+MAX_BEATEN = 1.2
+"""Times, at most, that a script's speedup is the solution's; beyond, that is measured anew in the next check."""
 
 
 class Bench(RunningScripts):
@@ -34,24 +35,24 @@ class Bench(RunningScripts):
             return self.refusal() or self.race()
         except OutOfTimeError as error:
             assert self.plan
-            return Verdict(self.subject, Outcome.UNDECIDED, (str(error),), next=self.plan.advice)
+            return Verdict(self.subject, Outcome.UNDECIDED, (error.reason,), next=NextStep(words=self.plan.advice))
 
     def refusal(self) -> Verdict | None:
         """Return the verdict if the work differs or cannot be seen; None for the same work."""
         return self.referee.refusal()
 
-    def race(self, *notes: str, phases: Sequence[Phase] | None = None) -> Verdict:
+    def race(self, *notes: Reason, phases: Sequence[Phase] | None = None) -> Verdict:
         """Race the candidate against the original, and check again that it did the same work meanwhile.
 
-        The sentences in `notes` are added to the verdict. If only some phases are raced, the scripts' clocks time them.
+        The reasons in `notes` are added to the verdict. If only some phases are raced, the scripts' clocks time them.
         """
         laps = Laps(self, phases)
         result = laps.race()
         if refused := self.referee.refusal(laps.raced_s):
             return refused
         speed = laps.speed(result)
-        if speed.solution_ratio and result.ratio > BEATEN * speed.solution_ratio:
+        if speed.solution_ratio and result.ratio > MAX_BEATEN * speed.solution_ratio:
             self.solution_ratio = None
-        more_time = self.plan.advice if self.plan and result.out_of_time else ""
+        more_time = self.plan.advice if self.plan and result.out_of_time else None
         verdict = verdict_on(self.contest, result, speed, self.referee.ledgers, laps.where, self.load.end(), more_time)
         return replace(verdict, reasons=(*verdict.reasons, *notes))

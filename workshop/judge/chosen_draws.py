@@ -15,27 +15,34 @@ import numpy as np
 from numpy.typing import NDArray
 
 from workshop.judge.ledger import Ledger
+from workshop.judge.reasons import Reason, ReasonKind
 from workshop.judge.two_samples import RARE, TOO_RARE
 
 CHOICES = range(2, 33)
-"""The remainders of a division by these numbers are looked at: a transform chooses among so many things at most."""
+"""Things that a transform chooses among: the remainders of a division by each of these numbers are looked at."""
 
 BITS = 24
-"""The number of random bits that torch makes a real number of, in single precision."""
+"""Random bits that torch makes a real number of, in single precision."""
 
 RANGES = 8
-"""A real number falls into one of so many ranges of the same length."""
+"""Ranges of the same length into which a real number may fall."""
 
 
-def check_draws_come_by_chance(original: Ledger, candidate: Ledger) -> Iterator[str]:
+class DrawReason(ReasonKind):
+    """What is said of draws that were chosen."""
+
+    CHOSEN = (
+        "the draws of {0} are chosen: the random numbers that it starts with, in {draws} draws, are not distributed as "
+        "torch's generator gives them out"
+    )
+
+
+def check_draws_come_by_chance(original: Ledger, candidate: Ledger) -> Iterator[Reason]:
     """Check that the numbers that a random transform starts with are distributed as the generator draws them."""
     ours, theirs = map(_numbers, (original, candidate))
     for name in sorted(ours.keys() & theirs.keys()):
         if chance_of_numbers(theirs[name]) < TOO_RARE and chance_of_numbers(ours[name]) > RARE:
-            yield (
-                f"the draws of {name} are chosen: the random numbers that it starts with, in {len(theirs[name])} "
-                "draws, are not distributed as torch's generator gives them out"
-            )
+            yield DrawReason.CHOSEN(name, draws=len(theirs[name]))
 
 
 def _numbers(ledger: Ledger) -> dict[str, NDArray[np.uint32]]:

@@ -9,19 +9,35 @@ from dataclasses import dataclass
 import numpy as np
 
 from workshop.judge.inputs import Items, batches_of
+from workshop.judge.reasons import Reason, ReasonKind
 from workshop.judge.two_samples import Array, Strata, chance_of_alike_batches, distances_between
 
 MIN_DRAWS = 2
-"""Items that the reference has drawn fewer times have no mean."""
+"""Draws of an item by the reference, at least, of which a mean is taken."""
 
 MAX_ITEMS = 800
-"""The number of items of each script that are compared, chosen by chance."""
+"""Items of each script, at most, that are compared, chosen by chance."""
 
 UNCERTAINTY = 2.0
-"""Of the correlations of values, this part times the number of values, divided by that of draws, is not believed."""
+"""Share of the correlations of values that is not believed, for each value and divided by the number of draws."""
 
 MIN_ITEMS = 24
-"""With fewer items, nothing is compared."""
+"""Items of a sample, at least: of fewer, nothing is compared."""
+
+Difference = tuple[float, Reason | None]
+"""The chance that two samples are of one source, and what is to be said if it is too small."""
+
+
+class NoiseReason(ReasonKind):
+    """What is said of noise and whatever else is drawn anew for an item."""
+
+    DRAWN_OTHERWISE = (
+        "what is drawn anew for each item is not drawn as in the original: it is distributed otherwise, or the same "
+        "comes again for other items"
+    )
+    DRAWN_FOR_BATCH = (
+        "the items of a batch get the same random draws, or similar ones: the original draws for each item"
+    )
 
 
 @dataclass(frozen=True)
@@ -38,17 +54,17 @@ class _Draws:
         return _Draws(self.items[which], self.values[which], self.independent[which])
 
 
-def check_noise(reference: Items, rest: Items, now: Items) -> tuple[float, str]:
-    """Return the chance that two samples draw alike, and what is to be said if they do not.
+def check_noise(reference: Items, rest: Items, theirs: Items) -> Difference:
+    """Compare what two samples draw.
 
     Compared are the size of the peaks, whether the same comes again, and which values go together. Draws that are in
     the reference, as those of a script with the same seed, are left out: they are part of its mean, and nearer to it.
     """
-    typical = reference.usual_distance
-    rest, now = (items.without(reference, typical) for items in (rest, now))
-    found = [each[_by_chance(each.items)] for each in _draws(reference, rest, now)]
+    typical = reference.median_distance
+    rest, theirs = (items.without(reference, typical) for items in (rest, theirs))
+    found = [each[_by_chance(each.items)] for each in _draws(reference, rest, theirs)]
     if min((len(each.items) for each in found), default=0) < MIN_ITEMS:
-        return 1.0, ""
+        return 1.0, None
     strata = Strata.of_all(len(found[0].items), batches_of(*(each.items for each in found)))
     values, independent = (np.concatenate([getattr(of, name) for of in found]) for name in ("values", "independent"))
     apart = distances_between(independent, independent)
@@ -59,25 +75,22 @@ def check_noise(reference: Items, rest: Items, now: Items) -> tuple[float, str]:
         strata.chance_of_near_pairs(apart),
         strata.chance_of_distances(_angles(independent)),
     )
-    return min(chances), (
-        "what is drawn anew for each item is not drawn as in the original: it is distributed otherwise, or the same "
-        "comes again for other items"
-    )
+    return min(chances), NoiseReason.DRAWN_OTHERWISE()
 
 
-def check_noise_of_batches(reference: Items, rest: Items, now: Items) -> tuple[float, str]:
-    """Return the chance that what is drawn for the items of a batch is so much alike, and what is to be said."""
-    found = _draws(reference, rest, now)
+def check_noise_of_batches(reference: Items, rest: Items, theirs: Items) -> Difference:
+    """Compare what is drawn for the items of one batch."""
+    found = _draws(reference, rest, theirs)
     if not found or len(found[1].items) < MIN_ITEMS:
-        return 1.0, ""
+        return 1.0, None
     some = found[1][found[1].items.spread_over_batches(MAX_ITEMS)]
     chance = chance_of_alike_batches(_angles(some.independent), some.items.batches, some.items.epochs)
-    return chance, "the items of a batch get the same random draws, or similar ones: the original draws for each item"
+    return chance, NoiseReason.DRAWN_FOR_BATCH()
 
 
-def _draws(reference: Items, rest: Items, now: Items) -> Sequence[_Draws]:
+def _draws(reference: Items, rest: Items, theirs: Items) -> Sequence[_Draws]:
     """Return what the original and the other script have drawn for the items that the reference knows."""
-    noted = [each.noted for each in (reference, rest, now)]
+    noted = [each.noted for each in (reference, rest, theirs)]
     if len({each.features.shape[1] for each in noted}) > 1:
         return ()
     drawn: dict[object, list[Array]] = {}

@@ -1,15 +1,16 @@
-"""Why a race has decided nothing, by a stable name, and what to do about it."""
+"""Why a race has decided nothing, and what to do about it."""
 
 import enum
 import math
 
 from workshop.judge.race import RaceResult
+from workshop.judge.reasons import Reason, ReasonKind
 from workshop.judge.verdict import Speed
 from workshop.probe.phases import Phase
 from workshop.runs.other_load import OtherLoad
 
 CLEAR = 1.25
-"""Times: a speedup this far above or below the target is told apart from it, unless the pairs differ too much."""
+"""Times, at least, that a speedup is above or below the target, for a race to tell unless the pairs differ too much."""
 
 
 class Indecision(enum.StrEnum):
@@ -27,6 +28,34 @@ class Indecision(enum.StrEnum):
     """The speedup is close to what is asked for."""
 
 
+class IndecisionReason(ReasonKind):
+    """The cause in a few words, by its name: a part of the sentence that says what the speedup may be."""
+
+    OTHER_LOAD = "other programs ran beside it"
+    RULED_OUT = "even the solution brings only {solution:.2f}x on this machine"
+    HEADROOM = "batches from memory would bring {headroom:.2f}x"
+    NOISE = "the times of the epochs differ too much"
+    NEAR = "that is too close to call"
+
+
+class IndecisionAdvice(ReasonKind):
+    """What to do, by the name of the cause; then, what makes the speedup larger, and so clear of the target."""
+
+    OTHER_LOAD = "{close} What helps all the same: {clearer}"
+    RULED_OUT = "Go on with the next part, or check this one on a machine with more cores."
+    HEADROOM = "Faster loading alone cannot bring {target:g}x here: change what a step computes."
+    NOISE = (
+        "No other program was seen, so what slows these cores lies outside: a laptop's battery, or others on the same "
+        "host. Plug it in, or take another machine. What helps all the same: {clearer}"
+    )
+    NEAR = "{clearer}"
+    ONE_WORKER = "one worker is near the limit on this machine; try 2 or 4."
+    FEW_WORKERS = "{workers} workers are near the limit on this machine; try {twice} or {four_times}."
+    NO_WORKER = "{left}, and no worker loads them; give the DataLoader some."
+    LARGER_SPEEDUP = "a larger speedup is told sooner."
+    LARGER_SPEEDUP_OF = "a larger speedup is told sooner; {left}."
+
+
 def cause_of(result: RaceResult, speed: Speed, load: OtherLoad, is_ruled_out: bool) -> Indecision:
     """Return why a race is undecided, given its figures and what other programs used meanwhile."""
     low, high = result.interval
@@ -39,46 +68,30 @@ def cause_of(result: RaceResult, speed: Speed, load: OtherLoad, is_ruled_out: bo
     return Indecision.NOISE if low <= 0 or math.sqrt(high / low) > CLEAR else Indecision.NEAR
 
 
-def reason_of(cause: Indecision, speed: Speed) -> str:
-    """Return the cause in a few words, for a sentence that says what the speedup may be."""
-    return {
-        Indecision.RULED_OUT: f"even the solution brings only {speed.solution_ratio or 0.0:.2f}x on this machine",
-        Indecision.OTHER_LOAD: "other programs ran beside it",
-        Indecision.HEADROOM: f"batches from memory would bring {_headroom(speed):.2f}x",
-        Indecision.NOISE: "the times of the epochs differ too much",
-        Indecision.NEAR: "that is too close to call",
-    }[cause]
+def reason_of(cause: Indecision, speed: Speed) -> Reason:
+    """Return the cause in a few words."""
+    headroom = (speed.headroom_rate or 0.0) / speed.rate_before
+    return IndecisionReason[cause.name](solution=speed.solution_ratio or 0.0, headroom=headroom)
 
 
-def advice_on(cause: Indecision, speed: Speed, load: OtherLoad, workers: int, left: str) -> str:
-    """Return what to do, in a sentence or two.
+def advice_on(cause: Indecision, speed: Speed, load: OtherLoad, workers: int, left: Reason | None) -> Reason:
+    """Return what to do.
 
-    `workers` is the number of the candidate's, and `left` says where the time of an epoch goes now; "" if it may not.
+    `workers` is the number of the candidate's, and `left` says where the time of an epoch goes now; None if it may not.
     """
     clearer = _clearer(speed, workers, left)
-    return {
-        Indecision.RULED_OUT: "Go on with the next part, or check this one on a machine with more cores.",
-        Indecision.OTHER_LOAD: f"{load.advice} What helps all the same: {clearer}",
-        Indecision.HEADROOM: f"Faster loading alone cannot bring {speed.target:g}x here: change what a step computes.",
-        Indecision.NOISE: (
-            "No other program was seen, so what slows these cores lies outside: a laptop's battery, or others on the "
-            f"same host. Plug it in, or take another machine. What helps all the same: {clearer}"
-        ),
-        Indecision.NEAR: clearer[:1].upper() + clearer[1:],
-    }[cause]
+    if cause is Indecision.NEAR:
+        return IndecisionAdvice.NEAR(clearer=f"{str(clearer)[:1].upper()}{str(clearer)[1:]}")
+    return IndecisionAdvice[cause.name](close=load.advice, clearer=clearer, target=speed.target)
 
 
-def _clearer(speed: Speed, workers: int, left: str) -> str:
+def _clearer(speed: Speed, workers: int, left: Reason | None) -> Reason:
     """Return how the speedup may become larger, and so clear of the target."""
     phases = speed.phases_after
-    waits = bool(left) and max(phases, key=phases.__getitem__) == Phase.DATA_WAIT
-    if waits and workers:
-        number = "one worker is" if workers == 1 else f"{workers} workers are"
-        return f"{number} near the limit on this machine; try {2 * workers} or {4 * workers}."
-    if waits:
-        return f"{left}, and no worker loads them; give the DataLoader some."
-    return f"a larger speedup is told sooner{'; ' * bool(left)}{left}."
-
-
-def _headroom(speed: Speed) -> float:
-    return (speed.headroom_rate or 0.0) / speed.rate_before
+    if left is None:
+        return IndecisionAdvice.LARGER_SPEEDUP()
+    if max(phases, key=phases.__getitem__) != Phase.DATA_WAIT:
+        return IndecisionAdvice.LARGER_SPEEDUP_OF(left=left)
+    if workers > 1:
+        return IndecisionAdvice.FEW_WORKERS(workers=workers, twice=2 * workers, four_times=4 * workers)
+    return IndecisionAdvice.ONE_WORKER() if workers else IndecisionAdvice.NO_WORKER(left=left)

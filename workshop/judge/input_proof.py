@@ -9,10 +9,13 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from workshop.judge.drawn_anew import MIN_ITEMS
 from workshop.judge.inputs import MAX_CLASSES, SAME_INPUT, Items, drawn_items, figures_of, items_of, other_items_of
 from workshop.judge.ledger import Ledger, epochs
-from workshop.judge.sample_proof import MIN_EPOCHS, MIN_ITEMS, check_samples
+from workshop.judge.reasons import UNSEEN, Reason, ReasonKind
+from workshop.judge.sample_proof import MIN_EPOCHS, check_samples
 from workshop.judge.two_samples import (
+    MAX_DEVIATIONS,
     RARE,
     TOO_RARE,
     Array,
@@ -22,34 +25,50 @@ from workshop.judge.two_samples import (
     distances_between,
     standardised,
 )
-from workshop.judge.verdict import UnseenWork
 
 MAX_STEPS = 50
-"""What has no such epochs of its own is cut into pieces of this many steps, or fewer."""
+"""Steps, at most, of a piece of a training that has no epochs of its own."""
 
 SAME_VALUE = 0.05
-"""A value may be off by this part of the usual deviation of such values."""
-
-MOSTLY = 0.98
-"""If this share of the original's items comes again in each epoch, its items are always the same."""
+"""Share, at most, of the mean deviation of such values by which a value may be off."""
 
 FEW = 0.02
-"""The share of inputs that may differ by chance."""
+"""Share, at most, of the inputs that may differ by chance, as between two epochs of items that are always the same."""
 
-FEWER = 0.8
-"""An epoch must show this share of the different inputs that the original's shows."""
-
-DEVIATIONS = 5
-"""Where some inputs come again by chance, their number may be off by this many times its own deviation."""
+MIN_VARIETY = 0.8
+"""Share, at least, of the different inputs of an epoch of the original that an epoch must show."""
 
 MAX_COMPARED = 400
-"""The number of items of each script whose values are compared with each other."""
+"""Items of each script, at most, whose values are compared with each other."""
 
 MAX_MIXED = 2000
-"""The number of items of each script that are looked at for what those of a batch have in common."""
+"""Items of each script, at most, that are looked at for what those of a batch have in common."""
 
 
-def check_inputs(original: Ledger, candidate: Ledger) -> Iterator[str]:
+class InputReason(ReasonKind):
+    """What is said of the items that enter a model, whatever they are."""
+
+    DIVIDED_OTHERWISE = "what enters its models is not divided among calls and arguments as in the original", UNSEEN
+    BESIDE_THE_FIRST = "in an input beside the model's first, {0}"
+    OF_NO_ITEM = "{wrong} of {inputs} inputs are not what the original makes of any item"
+    OF_ANOTHER_ITEM = "{exchanged} of {inputs} inputs come with the target of another item"
+    AGAIN_IN_EPOCH = (
+        "of {candidate[1]} inputs in an epoch, {candidate[0]} are different ones, in the original {original[0]} of "
+        "{original[1]}: the same ones come again"
+    )
+    AGAIN_IN_EPOCHS = (
+        "of {candidate[1]} inputs in {epochs} epochs, {candidate[0]} are different ones, in the original {original[0]} "
+        "of {original[1]}: the same ones come again"
+    )
+    BATCH_ALIKE_IN_SIZE = "the items of a batch are alike in size, and the original mixes them: shuffle all of them"
+    BATCH_ALIKE_IN_TARGET = "the items of a batch are alike in target, and the original mixes them: shuffle all of them"
+    BATCH_ALIKE_IN_VALUES = (
+        "the values of the items of a batch are alike, and the original mixes them: shuffle all of them, and draw for "
+        "each item what is drawn for it in the original"
+    )
+
+
+def check_inputs(original: Ledger, candidate: Ledger) -> Iterator[Reason]:
     """Check that what enters the model is what enters the original's."""
     if original.transforms and any(each.way for each in original.pictures):
         return  # how these pictures are made is seen transform by transform
@@ -64,7 +83,7 @@ def check_inputs(original: Ledger, candidate: Ledger) -> Iterator[str]:
     yield from _check_other_inputs(original, *(other_items_of(ledger, steps) for ledger in (original, candidate)))
 
 
-def _check_other_inputs(original: Ledger, ours: dict[int, Items], theirs: dict[int, Items]) -> Iterator[str]:
+def _check_other_inputs(original: Ledger, ours: dict[int, Items], theirs: dict[int, Items]) -> Iterator[Reason]:
     """Check the inputs beside the model's first that come to the original as they were loaded, or are whole numbers."""
     passes = zip(*(step.other_inputs for step in original.steps), strict=False)
     looked_at = [
@@ -74,23 +93,25 @@ def _check_other_inputs(original: Ledger, ours: dict[int, Items], theirs: dict[i
     ]
     for place in (place for place in looked_at if place in ours):
         if len(theirs) != len(ours) or theirs[place].largest_batch != ours[place].largest_batch:
-            yield UnseenWork("what enters its models is not divided among calls and arguments as in the original")
+            yield InputReason.DIVIDED_OTHERWISE()
             return
         if found := _first_difference(ours[place], theirs[place]):
-            yield f"in an input beside the model's first, {found}"
+            yield InputReason.BESIDE_THE_FIRST(found)
             return
 
 
-def _first_difference(usual: Items, now: Items, drawn: Items | None = None, known: Items | None = None) -> str | None:
+def _first_difference(
+    ours: Items, theirs: Items, drawn: Items | None = None, known: Items | None = None
+) -> Reason | None:
     """Return what is wrong with some inputs, given what was drawn from the original's dataset, and its fixed items."""
-    if len(usual) < MIN_ITEMS or len(now) < MIN_ITEMS or usual.have_targets != now.have_targets:
+    if len(ours) < MIN_ITEMS or len(theirs) < MIN_ITEMS or ours.have_targets != theirs.have_targets:
         return None
-    if known is None and is_fixed(usual):
-        known = usual.distinct
-    found = [*_check_variety(usual, now)] if known is None else [*_check_known(known, usual, now)]
+    if known is None and is_fixed(ours):
+        known = ours.distinct
+    found = [*_check_variety(ours, theirs)] if known is None else [*_check_known(known, ours, theirs)]
     if known is None and not found:
-        found = [*check_samples(usual, now, drawn)]
-    found = found or [*_check_mixture(usual, now)]
+        found = [*check_samples(ours, theirs, drawn)]
+    found = found or [*_check_mixture(ours, theirs)]
     return found[0] if found else None
 
 
@@ -104,7 +125,7 @@ def _steps(original: Ledger, candidate: Ledger) -> int:
 # Items that are always the same
 
 
-def known_items(original: Ledger, usual: Items) -> Items | None:
+def known_items(original: Ledger, ours: Items) -> Items | None:
     """Return all items of the original's dataset, if they were drawn, always the same ones, and enter its model."""
     if (drawn := drawn_items(original)) is None:
         return None
@@ -117,8 +138,8 @@ def known_items(original: Ledger, usual: Items) -> Items | None:
     again = items[~first]
     before = known[[place[int(number)] for number in numbers[~first]]]
     off = np.sqrt(((again.sketches.astype(np.float64) - before.sketches) ** 2).sum(1))
-    is_same = float(np.mean(off <= SAME_INPUT * known.usual_distance)) >= MOSTLY
-    return known if is_same and _share_known(known, usual.some(1000)) >= MOSTLY else None
+    is_same = float(np.mean(off <= SAME_INPUT * known.median_distance)) >= 1 - FEW
+    return known if is_same and _share_known(known, ours.some(1000)) >= 1 - FEW else None
 
 
 def is_fixed(items: Items) -> bool:
@@ -127,7 +148,7 @@ def is_fixed(items: Items) -> bool:
     if len(numbers) < 2:
         return False
     one, other = (items[items.epochs == number] for number in numbers[:2])
-    return _share_known(one, other.some(1000)) >= MOSTLY and _share_known(other, one.some(1000)) >= MOSTLY
+    return _share_known(one, other.some(1000)) >= 1 - FEW and _share_known(other, one.some(1000)) >= 1 - FEW
 
 
 def _share_known(known: Items, items: Items) -> float:
@@ -138,7 +159,7 @@ def _share_known(known: Items, items: Items) -> float:
 
 def _places(known: Items, items: Items) -> list[int | None]:
     """Return which of the known items each of these is, by its sketch; of several, one with the same target."""
-    typical = known.usual_distance
+    typical = known.median_distance
     by_target: dict[object, list[int]] = {}
     for index, target in enumerate(known.targets):
         by_target.setdefault(target, []).append(index)
@@ -154,20 +175,20 @@ def _places(known: Items, items: Items) -> list[int | None]:
     return found
 
 
-def _check_known(known: Items, usual: Items, now: Items) -> Iterator[str]:
+def _check_known(known: Items, ours: Items, theirs: Items) -> Iterator[Reason]:
     """Check that each input is one that the original makes of an item, with the item's target."""
-    some = now.some(2000)
+    some = theirs.some(2000)
     places = _places(known, some)
     wrong = sum(place is None for place in places) + _count_moved(known, some, places)
     exchanged = sum(
         place is not None and known.targets[place] != target for place, target in zip(places, some.targets, strict=True)
     )
     if wrong > FEW * len(some):
-        yield f"{wrong} of {len(some)} inputs are not what the original makes of any item"
+        yield InputReason.OF_NO_ITEM(wrong=wrong, inputs=len(some))
     elif exchanged > FEW * len(some):
-        yield f"{exchanged} of {len(some)} inputs come with the target of another item"
+        yield InputReason.OF_ANOTHER_ITEM(exchanged=exchanged, inputs=len(some))
     else:
-        yield from _check_variety(usual, now)
+        yield from _check_variety(ours, theirs)
 
 
 def _count_moved(known: Items, some: Items, places: list[int | None]) -> int:
@@ -185,18 +206,16 @@ def _count_moved(known: Items, some: Items, places: list[int | None]) -> int:
 # Items that come again
 
 
-def _check_variety(usual: Items, now: Items) -> Iterator[str]:
+def _check_variety(ours: Items, theirs: Items) -> Iterator[Reason]:
     """Check that an epoch, and several of them, show as many different inputs as those of the original."""
-    typical = usual.usual_distance
-    shared = min(len(np.unique(each.epochs)) for each in (usual, now))
-    for count, what in (1, "an epoch"), (shared, f"{shared} epochs"):
-        ours, theirs = (_different(items, count, typical) for items in (usual, now))
-        expected = ours[0] * min(1.0, theirs[1] / ours[1])
-        if theirs[0] < FEWER * expected - DEVIATIONS * np.sqrt(ours[0] * (ours[0] < ours[1])):
-            yield (
-                f"of {theirs[1]} inputs in {what}, {theirs[0]} are different ones, in the original {ours[0]} of "
-                f"{ours[1]}: the same ones come again"
-            )
+    typical = ours.median_distance
+    shared = min(len(np.unique(each.epochs)) for each in (ours, theirs))
+    for count, kind in (1, InputReason.AGAIN_IN_EPOCH), (shared, InputReason.AGAIN_IN_EPOCHS):
+        original, candidate = (_different(items, count, typical) for items in (ours, theirs))
+        expected = original[0] * min(1.0, candidate[1] / original[1])
+        by_chance = MAX_DEVIATIONS * np.sqrt(original[0] * (original[0] < original[1]))
+        if candidate[0] < MIN_VARIETY * expected - by_chance:
+            yield kind(epochs=count, candidate=candidate, original=original)
             return
 
 
@@ -209,21 +228,19 @@ def _different(items: Items, count: int, typical: float) -> tuple[int, int]:
 # Items that share a batch
 
 
-def _check_mixture(usual: Items, now: Items) -> Iterator[str]:
+def _check_mixture(ours: Items, theirs: Items) -> Iterator[Reason]:
     """Check that the items of a batch are no more alike in size or target than any others, if so in the original."""
-    for what, figures in {"size": _sizes, "target": _target_figures}.items():
-        some = (items[:MAX_MIXED] for items in (usual, now))
+    looks = {InputReason.BATCH_ALIKE_IN_SIZE: _sizes, InputReason.BATCH_ALIKE_IN_TARGET: _target_figures}
+    for kind, figures in looks.items():
+        some = (items[:MAX_MIXED] for items in (ours, theirs))
         own, chance = (chance_of_batches(figures(items), items.batches, items.epochs) for items in some)
         if chance < TOO_RARE and own > RARE:
-            yield f"the items of a batch are alike in {what}, and the original mixes them: shuffle all of them"
+            yield kind()
             return
     for chance_of in (_chance_of_values, _chance_of_counts):
-        ours, theirs = (each.noted[each.noted.spread_over_batches(MAX_COMPARED)] for each in (usual, now))
-        if min(len(ours), len(theirs)) >= MIN_ITEMS and chance_of(theirs) < TOO_RARE and chance_of(ours) > RARE:
-            yield (
-                "the values of the items of a batch are alike, and the original mixes them: shuffle all of them, and "
-                "draw for each item what is drawn for it in the original"
-            )
+        one, other = (each.noted[each.noted.spread_over_batches(MAX_COMPARED)] for each in (ours, theirs))
+        if min(len(one), len(other)) >= MIN_ITEMS and chance_of(other) < TOO_RARE and chance_of(one) > RARE:
+            yield InputReason.BATCH_ALIKE_IN_VALUES()
             return
 
 

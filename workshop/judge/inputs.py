@@ -15,17 +15,17 @@ from workshop.judge.two_samples import Array
 from workshop.probe.events import SKETCH, ForwardPass
 
 WORDS = 24
-"""The number of random values that stand for a token, and for a pair of them."""
+"""Random values that stand for a token, and for a pair of them."""
 
 SAME_INPUT = 1e-3
-"""Two sketches belong to the same input if they differ by less than this part of the usual distance of two inputs. What
-was kept in half precision gives 0.0003, in eight bits 0.005."""
+"""Share, at most, of the median distance of two inputs by which two sketches of the same input differ. What was kept in
+half precision gives 0.0003, in eight bits 0.005."""
 
 MAX_OF_BATCH = 16
-"""So many items of a batch say what they have in common."""
+"""Items of a batch, at most, that are looked at for what they have in common."""
 
 MAX_CLASSES = 100
-"""With more different targets than this, they are no classes."""
+"""Different targets, at most, that are classes."""
 
 
 @dataclass(frozen=True)
@@ -92,7 +92,7 @@ class Items:
         return None not in self.targets
 
     @property
-    def usual_distance(self) -> float:
+    def median_distance(self) -> float:
         """The median distance of two sketches."""
         dice = np.random.default_rng(0)
         one, other = (self.sketches[dice.integers(len(self), size=2000)].astype(np.float64) for _ in range(2))

@@ -13,7 +13,7 @@ from workshop.runs.script import ScriptError, run_folder
 from workshop.runs.script_output import CONSEQUENCE
 
 NOTICE_S = 5.0
-"""How long the other ranks get to fail after the first: their messages tell which rank failed first."""
+"""Seconds, at most, that the other ranks get to fail after the first: their messages tell which rank failed first."""
 
 
 class JudgedRanks(ExitStack):

@@ -28,7 +28,7 @@ from workshop.runs.activity_text import activities
 from workshop.runs.script import Script, ScriptError
 
 MAX_REPEATED = 60
-"""The number of recorded transforms that are applied again at a time."""
+"""Recorded transforms, at most, that are applied again at a time."""
 
 
 @dataclass(frozen=True)

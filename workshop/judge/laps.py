@@ -4,34 +4,41 @@ import math
 import random
 import time
 from collections.abc import Sequence
+from contextlib import ExitStack
 from dataclasses import replace
 from statistics import geometric_mean, median
 
-from workshop.judge.headroom import headroom_rate
 from workshop.judge.judged_script import JudgedScript, TimedEpoch
 from workshop.judge.race import MAX_PAIRS, MIN_PAIRS, RaceResult, race
-from workshop.judge.race_verdict import how_far
+from workshop.judge.race_verdict import RaceReason, how_far
+from workshop.judge.reasons import Reason
 from workshop.judge.running_scripts import FIRST_EPOCHS, RunningScripts
-from workshop.judge.solution_speedup import SolutionSpeedup
 from workshop.judge.verdict import Speed
-from workshop.probe.phases import FORWARD_AND_VALIDATION, Phase
+from workshop.probe.messages import Proceed
+from workshop.probe.phases import COMPUTING, FORWARD_AND_VALIDATION, Phase
 from workshop.terminal import Count
 
 EPOCHS_AFTER_RACE = 1
-"""The number of epochs after the race: one of the original shows the headroom."""
+"""Epochs after the race: one of the original shows the headroom."""
 
 SAMPLED = 0.1
-"""The share of the raced epochs of which a step is recorded, beside one of the first; the script cannot tell which."""
+"""Share of the raced epochs of which a step is recorded, beside one of the first; the script cannot tell which."""
 
 LAP_S, MAX_AT_A_TIME = 1.0, 5
-"""Each script of a pair trains for about this many seconds, where it can. In `compare`, that is one epoch, or several
-short ones, but at most this many. In a part where an epoch is only a number of steps, it is some of these steps. Ten
-short pairs tell more than three long ones."""
+"""Seconds, at least, that each script of a pair trains, and epochs, at most. In `compare`, a lap is one epoch, or
+several short ones; in a part where an epoch is only a number of steps, some of these. Ten short pairs tell more than
+three long ones."""
 
 LAPS, MAX_AT_ONCE = 5 * MAX_PAIRS, 20
-"""Where a slowdown is what would be told, the two versions differ by little, and long pairs scatter less than short
-ones. A lap is as long as there is time for so many, which are two races of both and the starts; it has at most so many
-epochs."""
+"""Laps that the time of a gate allows, which are two races of both and the starts, and epochs of a lap, at most. The
+two versions differ by little there, and long pairs scatter less than short ones."""
+
+MAX_SPREAD = 1.25
+"""Times, at most, that the pairs differ in which the solution's speedup was measured, for it to be kept."""
+
+MAX_SLOWDOWN, MIN_SHARE_OF_EPOCH = 1.5, 0.25
+"""Times, at most, that the same computing takes longer or shorter with batches from memory, for the headroom to be
+told; a difference counts from this share of an epoch of the candidate on."""
 
 
 class Laps:
@@ -39,7 +46,7 @@ class Laps:
 
     Attributes:
         phases: the phases that are raced, timed by the scripts' clocks; None for whole epochs, timed by the judge's.
-        where: what of a step these are, for a sentence.
+        where: what of a step these are; "" for all of it.
         solution: how fast the solution is here, by which the target is set.
         epochs: those that were raced, of each script; of parts of epochs, what a whole one would have taken.
         at_a_time: the number of epochs of each script in a lap.
@@ -49,7 +56,7 @@ class Laps:
 
     def __init__(self, scripts: RunningScripts, phases: Sequence[Phase] | None) -> None:
         self.scripts, self.phases, self.plan = scripts, phases, scripts.plan
-        self.where = " in what comes before the model" if phases else ""
+        self.where: Reason | str = RaceReason.BEFORE_THE_MODEL() if phases else ""
         self.solution = scripts.enter_context(SolutionSpeedup(scripts, phases))
         self.epochs: dict[JudgedScript, list[TimedEpoch]] = {scripts.original: [], scripts.candidate: []}
         self.at_a_time, self.steps = 1, scripts.steps
@@ -70,7 +77,7 @@ class Laps:
         self._first_sampled = random.randrange(MIN_PAIRS * self.at_a_time)
         self.solution.start()
         begin = time.monotonic()
-        self.scripts.say_with_rest(f"racing against {contest.original_name}, in turn; {self._asked()}")
+        self.scripts.say_with_rest(f"racing against {contest.original_name} in turn; {self._asked()}")
         result = self._run(begin)
         if self.plan is None or not result.must_show_again(slowdown=contest.allowed is not None):
             return result
@@ -87,9 +94,9 @@ class Laps:
         """Return what is asked for, for a line of progress."""
         contest, ratio = self.scripts.contest, self.solution.ratio
         if contest.allowed is not None:
-            return f"{contest.allowed:.2%} slower is allowed"
+            return f"allowed: {contest.allowed:.2%} slower"
         at_most = "at most " * (contest.solution is not None and ratio is None)
-        return f"{at_most}{contest.target_here(ratio):g}x as fast is asked for{self.where}"
+        return f"asked for: {at_most}{contest.target_here(ratio):g}x"
 
     def _run(self, begin: float) -> RaceResult:
         result = race(
@@ -188,6 +195,23 @@ class Laps:
         return {phase: median(epoch.report.phases[phase] for epoch in epochs) for phase in self.phases or Phase}
 
 
+def headroom_rate(
+    scripts: RunningScripts, before: Sequence[TimedEpoch], after: Sequence[TimedEpoch], rate_after: float
+) -> float | None:
+    """Return the samples per second of the original with batches from memory.
+
+    None if the candidate's rate, `rate_after`, is no lower, if no earlier run has left a batch, or if the same
+    computing took much longer or shorter than in the race, whose epochs of both scripts are given.
+    """
+    epoch = scripts.original.epoch(Proceed(from_memory=True))
+    raced_s, seconds = median(each.seconds_in(COMPUTING) for each in before), epoch.seconds_in(COMPUTING)
+    matters = abs(raced_s - seconds) > MIN_SHARE_OF_EPOCH * median(each.seconds for each in after)
+    if not epoch.report.from_memory or (matters and not raced_s / MAX_SLOWDOWN < seconds < raced_s * MAX_SLOWDOWN):
+        return None
+    rate = scripts.original_ledger().items_in(slice(-scripts.steps, None)) / epoch.seconds
+    return rate if rate > rate_after else None
+
+
 def under_one_name(before: dict[str, float], after: dict[str, float]) -> tuple[dict[str, float], dict[str, float]]:
     """Return the seconds of each phase of two scripts, of which one may call by another name what the other does.
 
@@ -204,3 +228,46 @@ def under_one_name(before: dict[str, float], after: dict[str, float]) -> tuple[d
         return {FORWARD_AND_VALIDATION if name == forward else name: each for name, each in kept.items()}
 
     return joined(before), joined(after)
+
+
+class SolutionSpeedup(ExitStack):
+    """The solution in the first pairs of a race, where it trains after the original: a target is needed only then.
+
+    What an earlier check has kept is taken if the machine is as quiet as it was then.
+
+    Attributes:
+        ratio: its speedup; None if there is no solution, or as long as it is not known.
+    """
+
+    def __init__(self, scripts: RunningScripts, phases: Sequence[Phase] | None) -> None:
+        super().__init__()
+        self.scripts, self.phases = scripts, phases
+        self.ratio = scripts.solution_ratio if scripts.contest.solution else None
+        self._ratios: list[float] = []
+        self._running: JudgedScript | None = None
+
+    def start(self) -> None:
+        """Start the solution and let it warm up, if its speedup has to be measured."""
+        scripts, solution = self.scripts, self.scripts.contest.solution
+        if solution is None or scripts.knows_solution:
+            return
+        begin, self.ratio = time.monotonic(), None
+        scripts.say("starting the solution, to see what it brings on this machine")
+        self._running = self.enter_context(scripts.contest.script(solution))
+        for _ in range(FIRST_EPOCHS):
+            self._running.epoch()
+        scripts.deadline_s += time.monotonic() - begin
+
+    def pair(self, original_s: float, steps: int) -> None:
+        """Let the solution train for so many steps, which the original took so long for; the last pair ends it."""
+        if not self._running:
+            return
+        begin = time.monotonic()
+        epoch = self._running.epoch(Proceed(steps=steps)).at_length(steps)
+        self._ratios.append(original_s / epoch.seconds_in(self.phases))
+        if len(self._ratios) == MIN_PAIRS:
+            self.close()
+            self._running, self.ratio = None, round(median(self._ratios), 3)
+            if max(self._ratios) < MAX_SPREAD * min(self._ratios) and not self.scripts.load.so_far().busy:
+                self.scripts.solution_ratio = self.ratio
+        self.scripts.deadline_s += time.monotonic() - begin

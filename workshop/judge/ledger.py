@@ -36,12 +36,12 @@ from workshop.probe.events import (
 from workshop.probe.messages import Recomputation, Repetition
 
 BLANK = 0.05
-"""The largest standard deviation of the values of a picture of a single colour."""
+"""Standard deviation, at most, of the values of a picture of a single colour."""
 
 _KINDS = {kind.__name__: kind for kind in Event.__subclasses__()}
 
 MAX_PICTURES = 1000
-"""The largest number of pictures that are followed back; if there are more, a random sample is taken."""
+"""Pictures, at most, that are followed back; of more, a random sample is taken."""
 
 
 @dataclass

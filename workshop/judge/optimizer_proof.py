@@ -5,16 +5,36 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from workshop.judge.ledger import Ledger
+from workshop.judge.reasons import Reason, ReasonKind
 from workshop.probe.events import OtherOptimizer, ParameterGroup, StepTaken
 
 FREE_SETTINGS = ("foreach", "fused", "capturable", "differentiable", "initial_lr", "max_lr", "min_lr", "swa_lr")
 """Optimizer settings that say how it computes, not what, and those that only a scheduler needs."""
 
 FEW_STEPS = 0.02
-"""The largest difference in how often another model's optimizer steps, per step of the first model's."""
+"""Steps, at most, that another model's optimizer may take more or less for each step of the first model's."""
 
 
-def check_optimizer(original: Ledger, candidate: Ledger) -> Iterator[str]:
+class OptimizerReason(ReasonKind):
+    """What is said of optimizers and their settings."""
+
+    IN_STEP = "in step {step}, "
+    OTHER_OPTIMIZER = "{where}the optimizer is {0}, the original's {1}"
+    OTHER_SETTING = "{where}the optimizer's {0} is {candidate}, the original's {original}"
+    OTHER_SETTING_OF_GROUP = (
+        "{where}the optimizer's {0} is {candidate} for {tensors} of its tensors, the original's {original}"
+    )
+    SETTING_LEFT_OUT = "{where}the original's optimizer has other settings for {tensors} of its tensors: {0} {original}"
+    OF_ANOTHER_MODEL = "another model's {0} ({parameters:,} parameters)"
+    NEVER_STEPS = "{0} never steps"
+    STEPS_SELDOM = (
+        "{0} steps {candidate:.2f} times for each step of the first model, in the original {original:.2f} times"
+    )
+    MOVES_FEW = "{0} moves only {moved} of its {tensors} tensors"
+    OTHER_SETTING_OF_MODEL = "the {0} of {1} is {candidate}, the original's {original}"
+
+
+def check_optimizer(original: Ledger, candidate: Ledger) -> Iterator[Reason]:
     """Check that the optimizers are of the same kind, with the same settings for all parameters in each step.
 
     The first runs are compared step by step, as far as both have come; only their first steps if the settings depend on
@@ -37,30 +57,33 @@ def check_optimizer(original: Ledger, candidate: Ledger) -> Iterator[str]:
         yield complaint
 
 
-def _first_other(pairs: Sequence[tuple[StepTaken, StepTaken]]) -> str:
-    """Return what differs first in pairs of steps; empty if nothing does."""
+def _first_other(pairs: Sequence[tuple[StepTaken, StepTaken]]) -> Reason | None:
+    """Return what differs first in pairs of steps; None if nothing does."""
     for number, (one, other) in enumerate(pairs, start=1):
-        if complaint := next(_other_groups(one.groups, other.groups), None):
-            return complaint if number == 1 else f"in step {number}, {complaint}"
-    return ""
+        where = "" if number == 1 else OptimizerReason.IN_STEP(step=number)
+        if complaint := next(_other_groups(one.groups, other.groups, where), None):
+            return complaint
+    return None
 
 
-def _other_groups(ours: Sequence[ParameterGroup], theirs: Sequence[ParameterGroup]) -> Iterator[str]:
-    """Complain about parameter groups with a different optimizer or different settings."""
-    if (kinds := {group.optimizer for group in theirs}) != (expected := {group.optimizer for group in ours}):
-        now, usual = (" and ".join(sorted(each)) for each in (kinds, expected))
-        yield f"the optimizer is {now}, the original's {usual}"
+def _other_groups(
+    ours: Sequence[ParameterGroup], theirs: Sequence[ParameterGroup], where: Reason | str
+) -> Iterator[Reason]:
+    """Complain about parameter groups with a different optimizer or different settings; `where` says in which step."""
+    if (found := {group.optimizer for group in theirs}) != (expected := {group.optimizer for group in ours}):
+        yield OptimizerReason.OTHER_OPTIMIZER(*(" and ".join(sorted(each)) for each in (found, expected)), where=where)
     for group in theirs:
         others = [list(_other_settings(group.settings, each.settings)) for each in ours]
         if all(others):
-            name, now, usual = min(others, key=len)[0]
-            where = f" for {group.tensors} of its tensors" if len(theirs) > 1 else ""
-            yield f"the optimizer's {name} is {_text(now)}{where}, the original's {_text(usual)}"
+            name, candidate, original = min(others, key=len)[0]
+            kind = OptimizerReason.OTHER_SETTING_OF_GROUP if len(theirs) > 1 else OptimizerReason.OTHER_SETTING
+            figures = {"candidate": _text(candidate), "original": _text(original), "tensors": group.tensors}
+            yield kind(name, **figures, where=where)
     for group in ours:
         if all(list(_other_settings(each.settings, group.settings)) for each in theirs):
-            name, _, usual = next(_other_settings(theirs[0].settings, group.settings))
-            where = f" for {group.tensors} of its tensors"
-            yield f"the original's optimizer has other settings{where}: {name} {_text(usual)}"
+            name, _, original = next(_other_settings(theirs[0].settings, group.settings))
+            figures = {"original": _text(original), "tensors": group.tensors}
+            yield OptimizerReason.SETTING_LEFT_OUT(name, **figures, where=where)
 
 
 def _other_settings(theirs: dict[str, Any], ours: dict[str, Any]) -> Iterator[tuple[str, Any, Any]]:
@@ -82,25 +105,27 @@ def _text(setting: Any) -> str:
     return f"{setting:.8g}" if isinstance(setting, float) else str(setting)
 
 
-def check_other_optimizers(original: Ledger, candidate: Ledger) -> Iterator[str]:
+def check_other_optimizers(original: Ledger, candidate: Ledger) -> Iterator[Reason]:
     """Check that the optimizers of other models step as often, with the same settings, and move as many tensors."""
     ours, theirs = (_others(ledger) for ledger in (original, candidate))
     for (kind, shapes), epochs in ours.items():
-        name = f"another model's {kind} ({sum(map(math.prod, shapes)):,} parameters)"
+        which = OptimizerReason.OF_ANOTHER_MODEL(kind, parameters=sum(map(math.prod, shapes)))
         found = theirs.get((kind, shapes))
         if not found:
-            yield f"{name} never steps"
+            yield OptimizerReason.NEVER_STEPS(which)
             continue
-        now_followed, followed = (max(1, len(ledger.optimizer_steps)) for ledger in (candidate, original))
-        often = sum(each.steps for each in found) / now_followed
-        usual = sum(each.steps for each in epochs) / followed
-        if abs(often - usual) > FEW_STEPS + 2 / min(now_followed, followed):  # the last step of a run may not be noted
-            yield f"{name} steps {often:.2f} times for each step of the first model, in the original {usual:.2f} times"
+        theirs_followed, followed = (max(1, len(ledger.optimizer_steps)) for ledger in (candidate, original))
+        often = sum(each.steps for each in found) / theirs_followed
+        expected = sum(each.steps for each in epochs) / followed
+        # The last step of a run may not be noted.
+        if abs(often - expected) > FEW_STEPS + 2 / min(theirs_followed, followed):
+            yield OptimizerReason.STEPS_SELDOM(which, candidate=often, original=expected)
         elif (most := max(each.moved for each in found)) < 0.9 * max(each.moved for each in epochs):
-            yield f"{name} moves only {most} of its {len(shapes)} tensors"
+            yield OptimizerReason.MOVES_FEW(which, moved=most, tensors=len(shapes))
         elif other := next(_other_settings(found[0].settings, epochs[0].settings), None):
-            setting, now, then = other
-            yield f"the {setting} of {name} is {_text(now)}, the original's {_text(then)}"
+            setting, value, expected = other
+            values = {"candidate": _text(value), "original": _text(expected)}
+            yield OptimizerReason.OTHER_SETTING_OF_MODEL(setting, which, **values)
 
 
 def _others(ledger: Ledger) -> dict[tuple[str, tuple[tuple[int, ...], ...]], list[OtherOptimizer]]:

@@ -10,24 +10,36 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from workshop.judge.ledger import Ledger, epochs, forwards_in
+from workshop.judge.reasons import Reason, ReasonKind
+from workshop.judge.two_samples import MAX_DEVIATIONS
 
 MIN_COUNT = 10
-"""With fewer distinguishable items, the order is not checked."""
+"""Items, at least, that can be told apart, for their order to be checked."""
 
 SAME_ORDER = 0.9
-"""The largest rank correlation of positions in two epochs; under chance, its deviation is 1 / sqrt(items - 1)."""
+"""Rank correlation, at most, of positions in two epochs; under chance, its deviation is 1 / sqrt(items - 1)."""
 
 MANY = 25
-"""With fewer items, only an identical order counts as the same, and only batches that come again twice."""
-
-ALIKE = 0.35
-"""The largest mean of that correlation over all pairs of epochs; chance may allow more, see `DEVIATIONS`."""
-
-DEVIATIONS = 5
-"""A mean correlation of up to this many times its own deviation counts as chance."""
+"""Items, at least, for an order that is nearly the same to count as the same, and for batches to be seen again once."""
 
 SAME_PAIRS = 0.8
-"""The largest share of items that may be together again in a later epoch, in a batch or next to each other."""
+"""Share, at most, of the items that may be together again in a later epoch, in a batch or next to each other."""
+
+
+class OrderReason(ReasonKind):
+    """What is said of an order that is not drawn anew in each epoch."""
+
+    REPEATED = "the items come in the order of an earlier epoch: use shuffle=True, or call the sampler's set_epoch()"
+    SAME_BATCHES = (
+        "{share:.0%} of the items that share a batch shared one in an earlier epoch: shuffle items, not batches"
+    )
+    SAME_NEIGHBOURS = (
+        "{share:.0%} of the items that follow each other did so in an earlier epoch: shuffle all of them anew"
+    )
+    ALIKE = (
+        "the items come in much the same order in each epoch: the correlation of their positions is {correlation:.2f}, "
+        "and by chance it is 0: shuffle all of them, not a part at a time"
+    )
 
 
 class _Likeness(NamedTuple):
@@ -52,31 +64,24 @@ def repeats_order(ledger: Ledger, steps: int) -> bool:
     return any(each.is_same_order for each in _likenesses(ledger, steps))
 
 
-def check_order(original: Ledger, candidate: Ledger) -> Iterator[str]:
+def check_order(original: Ledger, candidate: Ledger) -> Iterator[Reason]:
     """Check that the order and the batches of the items differ in each epoch, if they do in the original."""
     steps = len(epochs(original)[0])
     ours, theirs = (list(_likenesses(ledger, steps)) for ledger in (original, candidate))
     if not ours or not theirs:
         return
-    alike = max(ALIKE, DEVIATIONS / np.sqrt((mean(each.items for each in theirs) - 1) * len(theirs)))
-    usual_company, company = map(_company, (ours, theirs))
-    usual_succession, succession = (max(each.succession for each in some) for some in (ours, theirs))
-    usual_order, order = (mean(each.order for each in some) for some in (ours, theirs))
+    alike = MAX_DEVIATIONS / math.sqrt((mean(each.items for each in theirs) - 1) * len(theirs))
+    our_company, company = map(_company, (ours, theirs))
+    our_succession, succession = (max(each.succession for each in some) for some in (ours, theirs))
+    our_order, order = (mean(each.order for each in some) for some in (ours, theirs))
     if not any(each.is_same_order for each in ours) and any(each.is_same_order for each in theirs):
-        yield ("the items come in the order of an earlier epoch: use shuffle=True, or call the sampler's set_epoch()")
-    elif usual_company < SAME_PAIRS < company:
-        yield (
-            f"{company:.0%} of the items that share a batch shared one in an earlier epoch: shuffle items, not batches"
-        )
-    elif usual_succession < SAME_PAIRS < succession:
-        yield (
-            f"{succession:.0%} of the items that follow each other did so in an earlier epoch: shuffle all of them anew"
-        )
-    elif usual_order < alike < order:
-        yield (
-            f"the items come in much the same order in each epoch: the correlation of their positions is {order:.2f}, "
-            "and by chance it is 0: shuffle all of them, not a part at a time"
-        )
+        yield OrderReason.REPEATED()
+    elif our_company < SAME_PAIRS < company:
+        yield OrderReason.SAME_BATCHES(share=company)
+    elif our_succession < SAME_PAIRS < succession:
+        yield OrderReason.SAME_NEIGHBOURS(share=succession)
+    elif our_order < alike < order:
+        yield OrderReason.ALIKE(correlation=order)
 
 
 def _company(likenesses: list[_Likeness]) -> float:

@@ -9,26 +9,73 @@ from typing import Any
 import numpy as np
 
 from workshop.judge.ledger import Ledger, epochs, forwards_in, targets_in
+from workshop.judge.reasons import UNSEEN, Reason, ReasonKind
 from workshop.judge.signatures import SAME_PICTURE, Array, distance, unit, values_of
 from workshop.judge.transform_proof import FEW
 from workshop.judge.two_samples import hypergeometric
-from workshop.judge.verdict import UnseenWork
 from workshop.probe.events import SAMPLES, PhotoRead, StepTaken, is_random
 
 FEW_BLANK = 1e-4
-"""More blank pictures than come about with this chance are too many."""
+"""Chance, at least, of so many blank pictures among the candidate's: fewer are not by chance."""
 
-LOOKED_FOR = 500
-"""So many pictures of an epoch are looked for in another one, and all of them if the share is not clear then."""
+MAX_LOOKED_FOR = 500
+"""Pictures of an epoch, at most, that are looked for in another one, chosen by chance."""
 
-FEW_AGAIN, MANY_AGAIN = 0.03, 0.3
-"""Below the one and above the other, the share of all of them is on the same side of a tenth, almost for certain."""
+MAX_AGAIN = 0.1
+"""Share, at most, of the pictures that may look exactly as in an earlier epoch: a few are hardly augmented."""
 
 SCALE_TOLERANCE = 0.05
-"""The largest difference in slope or offset in `check_scale`, relative to the slope; rounding to bytes gives 0.01."""
+"""Difference, at most, in slope or offset in `check_scale`, relative to the slope; rounding to bytes gives 0.01."""
 
 
-def check_reads(original: Ledger, candidate: Ledger, wasted_time_s: float | None) -> Iterator[str]:
+class PictureReason(ReasonKind):
+    """What is said of pictures, from their files to the model."""
+
+    WAIT_UNSEEN = (
+        "how long {quick} of {reads} reads of a photo waited cannot be seen: wait for the slow storage with "
+        "time.sleep, in the thread that reads",
+        UNSEEN,
+    )
+    NO_WAIT = (
+        "{quick} of {reads} reads of a photo did not wait for the slow storage: each must sleep {wait_s:g} s, in the "
+        "thread that reads"
+    )
+    NOT_READ = (
+        "only {slow} of {photos} photos were ever read from the slow storage: the others come from data made before "
+        "this run, or kept outside the config's cache_dir"
+    )
+    BLANK = (
+        "{candidate[0]} of {candidate[1]} pictures that enter the model show nothing, in the original {original[0]} of "
+        "{original[1]}"
+    )
+    OTHER_SCALE = (
+        "channel {channel} enters the model as {candidate[0]:.2f} * value {candidate[1]:+.2f}, in the original as "
+        "{original[0]:.2f} * value {original[1]:+.2f}: is the normalisation another one?"
+    )
+    OTHER_SPREAD = (
+        "the values that enter the model have mean {candidate[0]:.2f} and deviation {candidate[1]:.2f}, in the "
+        "original {original[0]:.2f} and {original[1]:.2f}: is the normalisation missing?"
+    )
+    OTHER_TARGET = "{pictures} pictures came with the target of another one, such as {photo}"
+    FROZEN = (
+        "{share:.0%} of the pictures look exactly as in an earlier epoch: the augmentation is frozen; keep what is "
+        "deterministic, and augment what comes out"
+    )
+    DRAW_KEPT = (
+        "one draw of {0} serves for several epochs: what was augmented is kept; keep what is deterministic, and "
+        "augment what comes out"
+    )
+    MADE_BEFORE_RACE = (
+        "{pictures} of the pictures in the race had gone through {0} before it began: work that is done in advance is "
+        "left out of the race"
+    )
+    MADE_BEFORE_RUN = (
+        "{pictures} of the pictures in a run had gone through {0} before its first step: work that is done in advance "
+        "is left out of the race"
+    )
+
+
+def check_reads(original: Ledger, candidate: Ledger, wasted_time_s: float | None) -> Iterator[Reason]:
     """Check that each photo was read at least once, and never faster than its storage allows."""
     if not wasted_time_s:
         return
@@ -38,20 +85,11 @@ def check_reads(original: Ledger, candidate: Ledger, wasted_time_s: float | None
     quick = used - set(slow)
     slow_photos = {read.photo for read in slow}
     if quick and all(read.waited_otherwise for read in quick):
-        yield UnseenWork(
-            f"how long {len(quick)} of {len(used)} reads of a photo waited cannot be seen: wait for the slow storage "
-            "with time.sleep, in the thread that reads"
-        )
+        yield PictureReason.WAIT_UNSEEN(quick=len(quick), reads=len(used))
     elif quick:
-        yield (
-            f"{len(quick)} of {len(used)} reads of a photo did not wait for the slow storage: each must sleep "
-            f"{wasted_time_s:g} s, in the thread that reads"
-        )
+        yield PictureReason.NO_WAIT(quick=len(quick), reads=len(used), wait_s=wasted_time_s)
     elif len(slow_photos) < items:
-        yield (
-            f"only {len(slow_photos)} of {items} photos were ever read from the slow storage: the others come from "
-            "data made before this run, or kept outside the config's cache_dir"
-        )
+        yield PictureReason.NOT_READ(slow=len(slow_photos), photos=items)
 
 
 def slow_reads(ledger: Ledger, wasted_time_s: float) -> list[PhotoRead]:
@@ -68,14 +106,11 @@ def slow_reads(ledger: Ledger, wasted_time_s: float) -> list[PhotoRead]:
     return slow
 
 
-def check_blank(original: Ledger, candidate: Ledger) -> Iterator[str]:
+def check_blank(original: Ledger, candidate: Ledger) -> Iterator[Reason]:
     """Check that no more pictures are of a single colour than in the original: these cannot be followed."""
     ours, theirs = ([blank for _, blank in ledger.blank] for ledger in (original, candidate))
     if _chance_of_blank(original, candidate) < FEW_BLANK:
-        yield (
-            f"{sum(theirs)} of {len(theirs)} pictures that enter the model show nothing, in the original {sum(ours)} "
-            f"of {len(ours)}"
-        )
+        yield PictureReason.BLANK(candidate=(sum(theirs), len(theirs)), original=(sum(ours), len(ours)))
 
 
 def _chance_of_blank(original: Ledger, candidate: Ledger) -> float:
@@ -94,7 +129,7 @@ def _chance_of_blank(original: Ledger, candidate: Ledger) -> float:
     return float(sums[seen:].sum())
 
 
-def check_scale(original: Ledger, candidate: Ledger) -> Iterator[str]:
+def check_scale(original: Ledger, candidate: Ledger) -> Iterator[Reason]:
     """Check that the values that enter the model are scaled and shifted (normalised) as in the original."""
     ours, theirs = (
         [each.scale for each in ledger.known_pictures if each.scale is not None] for ledger in (original, candidate)
@@ -102,33 +137,27 @@ def check_scale(original: Ledger, candidate: Ledger) -> Iterator[str]:
     if not ours or not theirs or ours[0].shape != theirs[0].shape:
         yield from _check_spread(original, candidate)
         return
-    usual = np.nanmedian(ours, axis=0)
+    expected = np.nanmedian(ours, axis=0)
     known = [(channel, scale[channel]) for scale in theirs for channel in np.flatnonzero(np.isfinite(scale[:, 0]))]
     wrong = [
         (channel, line)
         for channel, line in known
-        if np.abs(line - usual[channel]).max() > SCALE_TOLERANCE * abs(usual[channel, 0])
+        if np.abs(line - expected[channel]).max() > SCALE_TOLERANCE * abs(expected[channel, 0])
     ]
     if len(wrong) > 2 * FEW * len(known):
-        channel, (slope, offset) = wrong[len(wrong) // 2]
-        usual_slope, usual_offset = usual[channel]
-        yield (
-            f"channel {channel} enters the model as {slope:.2f} * value {offset:+.2f}, in the original as "
-            f"{usual_slope:.2f} * value {usual_offset:+.2f}: is the normalisation another one?"
-        )
+        channel, line = wrong[len(wrong) // 2]
+        yield PictureReason.OTHER_SCALE(channel=channel, candidate=line, original=expected[channel])
 
 
-def _check_spread(original: Ledger, candidate: Ledger) -> Iterator[str]:
+def _check_spread(original: Ledger, candidate: Ledger) -> Iterator[Reason]:
     """Check mean and deviation of all values that enter the model, where pictures cannot be followed."""
     ours, theirs = map(_values_of_channels, (original, candidate))
-    for usual, now in zip(ours, theirs, strict=False):
-        least = 1e-3 * abs(usual.mean()) + 1e-9  # where all values are the same, they deviate by rounding
-        ratio = (now.std() + least) / (usual.std() + least)
-        if abs(usual.mean() - now.mean()) > 0.5 * usual.std() + least or not 0.6 < ratio < 1.6:
-            yield (
-                f"the values that enter the model have mean {now.mean():.2f} and deviation {now.std():.2f}, in the "
-                f"original {usual.mean():.2f} and {usual.std():.2f}: is the normalisation missing?"
-            )
+    for one, other in zip(ours, theirs, strict=False):
+        least = 1e-3 * abs(one.mean()) + 1e-9  # where all values are the same, they deviate by rounding
+        ratio = (other.std() + least) / (one.std() + least)
+        if abs(one.mean() - other.mean()) > 0.5 * one.std() + least or not 0.6 < ratio < 1.6:
+            figures = [(values.mean(), values.std()) for values in (other, one)]
+            yield PictureReason.OTHER_SPREAD(candidate=figures[0], original=figures[1])
             return
 
 
@@ -139,36 +168,30 @@ def _values_of_channels(ledger: Ledger) -> Array:
     return np.nan_to_num(np.concatenate(values)).swapaxes(0, 1).reshape(channels, -1)
 
 
-def check_targets(original: Ledger, candidate: Ledger) -> Iterator[str]:
+def check_targets(original: Ledger, candidate: Ledger) -> Iterator[Reason]:
     """Check that each picture comes with its own target."""
     true = {each.photo: each.target for each in original.known_pictures if each.photo}
     wrong = [each.photo for each in candidate.known_pictures if each.photo in true and true[each.photo] != each.target]
     if wrong:
-        yield f"{len(wrong)} pictures came with the target of another one, such as {wrong[0]}"
+        yield PictureReason.OTHER_TARGET(pictures=len(wrong), photo=wrong[0])
 
 
-def check_freshness(original: Ledger, candidate: Ledger) -> Iterator[str]:
+def check_freshness(original: Ledger, candidate: Ledger) -> Iterator[Reason]:
     """Check that a picture looks different in each epoch, as the augmentation makes it."""
     steps = len(epochs(original)[0])
     augments = any(each.draws for each in original.known_pictures)
     seen_twice = len(epochs(original, steps)) > 1
     if any(len(each.targets or ()) != each.pictures.shape[0] for each in (*original.forwards, *candidate.forwards)):
         return  # pictures cannot be told from each other
-    if largest_share_repeated(original, steps) > 0.1 or not (augments or seen_twice):
+    if largest_share_repeated(original, steps) > MAX_AGAIN or not (augments or seen_twice):
         return
-    if (share := largest_share_repeated(candidate, steps)) > 0.1:
-        yield (
-            f"{share:.0%} of the pictures look exactly as in an earlier epoch: the augmentation is frozen; keep what "
-            "is deterministic, and augment what comes out"
-        )
+    if (share := largest_share_repeated(candidate, steps)) > MAX_AGAIN:
+        yield PictureReason.FROZEN(share=share)
         return
     uses = Counter(draw for each in candidate.known_pictures for draw in each.draws)
     again = [name for (name, *_), count in uses.items() if count > 1]
     if len(again) > 0.03 * len(candidate.pictures):
-        yield (
-            f"one draw of {again[0]} serves for several epochs: what was augmented is kept; keep what is "
-            "deterministic, and augment what comes out"
-        )
+        yield PictureReason.DRAW_KEPT(again[0])
 
 
 def share_repeated(earlier: Sequence[StepTaken], later: Sequence[StepTaken]) -> float:
@@ -178,15 +201,11 @@ def share_repeated(earlier: Sequence[StepTaken], later: Sequence[StepTaken]) -> 
         known[target].append(picture)
     stacked = {target: np.stack(pictures) for target, pictures in known.items()}
     found = [(target, picture) for target, picture in _pictures_with_target(later) if picture.any()]
-
-    def share_of(some: list[tuple[Any, Array]]) -> float:
-        comes_again = (
-            target in stacked and (distance(stacked[target], each) < SAME_PICTURE / 5).any() for target, each in some
-        )
-        return sum(comes_again) / max(len(some), 1)
-
-    share = share_of(random.Random(len(found)).sample(found, min(len(found), LOOKED_FOR)))
-    return share_of(found) if FEW_AGAIN < share < MANY_AGAIN and len(found) > LOOKED_FOR else share
+    some = random.Random(len(found)).sample(found, min(len(found), MAX_LOOKED_FOR))
+    comes_again = (
+        target in stacked and (distance(stacked[target], picture) < SAME_PICTURE / 5).any() for target, picture in some
+    )
+    return sum(comes_again) / max(len(some), 1)
 
 
 def _pictures_with_target(steps: Sequence[StepTaken]) -> Iterator[tuple[Any, Array]]:
@@ -204,7 +223,7 @@ def largest_share_repeated(ledger: Ledger, steps: int) -> float:
 PICTURE_CHECKS = (check_blank, check_scale, check_targets, check_freshness)
 
 
-def check_stock(original: Ledger, candidate: Ledger, raced_s: tuple[float, float]) -> Iterator[str]:
+def check_stock(original: Ledger, candidate: Ledger, raced_s: tuple[float, float]) -> Iterator[Reason]:
     """Check that pictures were made as they were used, but for at most an epoch of prefetching.
 
     This holds for the race, and for each run of the script from its first step on.
@@ -213,8 +232,8 @@ def check_stock(original: Ledger, candidate: Ledger, raced_s: tuple[float, float
     runs: dict[int, list[float]] = defaultdict(list)
     for step in candidate.steps:
         runs[step.run_index] += [forward.t for forward in step.forwards]
-    stages = [("the race", "it began", *raced_s)]
-    stages += [("a run", "its first step", min(times), max(times)) for times in runs.values() if times]
+    stages = [(PictureReason.MADE_BEFORE_RACE, *raced_s)]
+    stages += [(PictureReason.MADE_BEFORE_RUN, min(times), max(times)) for times in runs.values() if times]
 
     def missing(ledger: Ledger, begin: float, end: float) -> dict[str, int]:
         used = sum(forward.shape[0] for forward in ledger.forwards if begin < forward.t < end)
@@ -224,12 +243,9 @@ def check_stock(original: Ledger, candidate: Ledger, raced_s: tuple[float, float
             made.update(dict.fromkeys(names, call.after.shape[0] * (begin < call.t < end)))
         return {name: used - count for name, count in made.items()}
 
-    for stage, first, begin, end in stages:
+    for kind, begin, end in stages:
         ours, theirs = missing(original, begin, end), missing(candidate, begin, end)
         for name in sorted(ours.keys() & theirs.keys()):
             if ours[name] <= items < theirs[name]:
-                yield (
-                    f"{theirs[name]} of the pictures in {stage} had gone through {name} before {first}: work that is "
-                    "done in advance is left out of the race"
-                )
+                yield kind(name, pictures=theirs[name])
                 return

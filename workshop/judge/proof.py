@@ -1,8 +1,8 @@
 """Whether two scripts do the same work, judged by what they did, never by how they are written.
 
-Each `check_...` looks at one aspect and returns what is wrong, as sentences about the candidate. The original sets the
-standard: the candidate need not do what the original's ledger does not show either. If the candidate's work cannot be
-seen, that is no accusation: such a sentence is an `UnseenWork`.
+Each `check_...` looks at one aspect and returns what is wrong with the candidate. The original sets the standard: the
+candidate need not do what the original's ledger does not show either. If the candidate's work cannot be seen, that is
+no accusation: such a reason is unseen.
 """
 
 import math
@@ -18,53 +18,120 @@ from workshop.judge.ledger import Ledger, epochs, forwards_in, targets_in
 from workshop.judge.optimizer_proof import check_optimizer, check_other_optimizers
 from workshop.judge.order_proof import check_order
 from workshop.judge.picture_proof import PICTURE_CHECKS, check_reads
+from workshop.judge.reasons import UNSEEN, Reason, ReasonKind
 from workshop.judge.step_proof import check_recomputed
 from workshop.judge.transform_proof import FEW, TRANSFORM_CHECKS, dimensions
-from workshop.judge.two_samples import RARE, TOO_RARE, Strata
-from workshop.judge.verdict import UnseenWork
+from workshop.judge.two_samples import MAX_DEVIATIONS, RARE, TOO_RARE, Strata
 from workshop.probe.events import MAX_TARGETS
 
 MIN_SIZE = 0.9
-"""Inputs of varying size must have at least this share of the original's size, on average."""
+"""Share, at least, of the original's mean size that inputs of varying size must have."""
 
 MIN_ITEMS = 0.95
-"""Batches must have this share of the original's items, on average."""
+"""Share, at least, of the original's mean number of items that batches must have."""
 
 MIN_VALIDATED = 0.8
-"""Models must be called without gradients on this share of the original's items, less those of one validation."""
+"""Share, at least, of the original's items on which models must be called without gradients, less one validation."""
 
 MAX_PASSES = 500
-"""The number of passes of each script whose sizes are compared, where these vary."""
+"""Passes of each script, at most, whose sizes are compared where these vary."""
 
-SAME_ON_RANKS = 1e-5
-"""The largest difference between parameters on two ranks, relative to the largest parameter."""
-
-DEVIATIONS = 5
-"""Where some steps leave a tensor as it is by chance, their share may be off by this many times its own deviation."""
+MAX_APART_ON_RANKS = 1e-5
+"""Difference, at most, between the parameters on two ranks, relative to the largest parameter."""
 
 
-def differences(original: Ledger, candidate: Ledger, wasted_time_s: float | None = None, items: int = 0) -> list[str]:
+class WorkReason(ReasonKind):
+    """What is said of the training as a whole: its model, passes, batches, items, steps and ranks."""
+
+    FLAT_PARAMETERS = (
+        "FullyShardedDataParallel joins the parameters into one; fully_shard leaves them as they are",
+        UNSEEN,
+    )
+    NO_TRAINING = (
+        "no training was seen: no model with parameters was called and stepped by an optimizer; a model that is called "
+        "inside of torch.func, as by grad or vmap, cannot be seen; with backward() it can",
+        UNSEEN,
+    )
+    CLOCK_REPLACED = "the script replaces {0}: leave the clocks alone; the judge uses its own"
+    OTHER_MODEL = "the model is another one: {candidate:,} parameters, the original has {original:,}"
+    OTHER_FIRST_MODEL = "the model that is called first is not the one that the original calls first", UNSEEN
+    PASSES_JOINED = (
+        "the model takes {candidate} items at a time, the original's {original}, and a step has as many as in the "
+        "original: whether it computes the same cannot be seen",
+        UNSEEN,
+    )
+    OTHER_STEPS = (
+        "the optimizer steps {candidate} times for {batches} batches, in the original {original} times for {originals}"
+    )
+    OTHER_BACKWARDS = (
+        "backward runs {candidate} times for {batches} batches, in the original {original} times for {originals}"
+    )
+    BACKWARD_OF_SUM = "{0}: whether each batch takes part in it cannot be seen", UNSEEN
+    FEWER_VALIDATED = (
+        "in {steps} steps its models validate on {candidate} items, the original's on {original}, or are called "
+        "without gradients: is a validation left out, or seldom done?",
+        UNSEEN,
+    )
+    SMALLER_INPUTS = "the model's inputs have {candidate:.0f} values on the average, the original's {original:.0f}"
+    OTHER_SIZES = (
+        "the model's inputs are not as long as the original's: half of them have from {candidate[0]:.0f} to "
+        "{candidate[1]:.0f} values, in the original half of them have from {original[0]:.0f} to {original[1]:.0f} "
+        "values"
+    )
+    IN_SOME_PASSES = "in {count} of {passes} passes "
+    OTHER_SHAPE = "{where}the model's input is {candidate}, the original's {original}"
+    OTHER_TYPE = "{where}the model's input is {0}, the original's {1}"
+    AUTOCAST = "{where}the model runs in lower precision (autocast), the original in full"
+    OTHER_BATCH_SIZE = "batches have {candidate} items, the original's {original}"
+    SMALLER_BATCHES = "batches have {candidate:.1f} items on the average, the original's {original:.1f}"
+    FEWER_TARGETS = "the loss takes {candidate:.3g} targets for each item, the original's {original:.3g}"
+    TARGETS_UNSEEN = "the targets cannot be seen: take the loss from a loss function of torch.nn", UNSEEN
+    LAST_BATCH_DROPPED = "an epoch trains on {candidate} of {original} items: the last batch is dropped"
+    BATCHES_SKIPPED = "an epoch trains on {candidate} of {original} items: batches are skipped"
+    OTHER_NUMBER_OF_ITEMS = "an epoch trains on {candidate} items, the original on {original}"
+    OTHER_ITEMS = (
+        "of the {items} items of an epoch, {missing} are missing, and {surplus} are repeated or have a wrong target: "
+        "each must come once, with its own target"
+    )
+    PARAMETERS_STILL = "{share:.0%} of the optimizer steps moved nothing in {tensors} of the model's {of} tensors"
+    PARAMETERS_TOUCHED = (
+        "between optimizer steps something else has changed the model's parameters: {tensors} of its tensors, after "
+        "{share:.0%} of the steps"
+    )
+    STATE_TOUCHED = (
+        "between optimizer steps something else has changed the optimizer's state: {tensors} of its tensors, after "
+        "{share:.0%} of the steps"
+    )
+    BUFFERS_TOUCHED = (
+        "between optimizer steps something else has changed the model's buffers, such as running means: {tensors} of "
+        "its tensors, after {share:.0%} of the steps"
+    )
+    RANKS_OUT_OF_STEP = "the ranks do not step together: in an epoch, {counts} steps"
+    RANKS_APART = (
+        "after step {step} the ranks have different parameters: they do not share their gradients; "
+        "DistributedDataParallel does it"
+    )
+    RANKS_APART_IN_SAMPLE = "at a sampled step, the ranks have different parameters: they do not train one model"
+
+
+def differences(
+    original: Ledger, candidate: Ledger, wasted_time_s: float | None = None, items: int = 0
+) -> list[Reason]:
     """Return what the candidate does differently from the original; nothing if it does the same work.
 
-    `UnseenWork` sentences come last. Each read of a photo must have slept for `wasted_time_s`, if there is such a rule.
+    What cannot be seen comes last. Each read of a photo must have slept for `wasted_time_s`, if there is such a rule.
     `items` is the number of items in an epoch of the original; 0 if it is not known.
     """
     if candidate.model and candidate.model.is_flat:
-        return [
-            UnseenWork("FullyShardedDataParallel joins the parameters into one; fully_shard leaves them as they are")
-        ]
+        return [WorkReason.FLAT_PARAMETERS()]
     if complaints := [*check_parameters(candidate.ranks), *check_steps(candidate.ranks)]:
         return complaints
-    if any(result.apart > SAME_ON_RANKS for result in candidate.recomputed):
-        return ["at a sampled step, the ranks have different parameters: they do not train one model"]
+    if any(result.apart > MAX_APART_ON_RANKS for result in candidate.recomputed):
+        return [WorkReason.RANKS_APART_IN_SAMPLE()]
     if not candidate.forwards:
-        says = "no training was seen: no model with parameters was called and stepped by an optimizer"
-        inside = (
-            "a model that is called inside of torch.func, as by grad or vmap, cannot be seen; with backward() it can"
-        )
-        return [UnseenWork(f"{says}; {inside}")]
+        return [WorkReason.NO_TRAINING()]
     of_model = [*check_model(original, candidate)]
-    if any(isinstance(each, UnseenWork) for each in of_model):
+    if any(reason.is_unseen for reason in of_model):
         return of_model  # what is seen of it is the work of another model
     both = original, candidate
     complaints = [
@@ -79,17 +146,16 @@ def differences(original: Ledger, candidate: Ledger, wasted_time_s: float | None
         complaints = [*check_reads(*both, wasted_time_s)]
         for check in (*TRANSFORM_CHECKS, *PICTURE_CHECKS, check_order, check_inputs, check_progress, check_recomputed):
             complaints += check(*both)
-    return sorted(complaints, key=lambda each: isinstance(each, UnseenWork))
+    return sorted(complaints, key=lambda reason: reason.is_unseen)
 
 
-def check_clocks(candidate: Ledger) -> Iterator[str]:
+def check_clocks(candidate: Ledger) -> Iterator[Reason]:
     """Check that the script has not replaced a clock."""
     if candidate.replaced_clocks:
-        names = ", ".join(f"time.{name}" for name in candidate.replaced_clocks)
-        yield f"the script replaces {names}: leave the clocks alone; the judge uses its own"
+        yield WorkReason.CLOCK_REPLACED(", ".join(f"time.{name}" for name in candidate.replaced_clocks))
 
 
-def check_model(original: Ledger, candidate: Ledger) -> Iterator[str]:
+def check_model(original: Ledger, candidate: Ledger) -> Iterator[Reason]:
     """Check that the model has the same parameters."""
     if not original.model or not candidate.model:
         return
@@ -97,40 +163,40 @@ def check_model(original: Ledger, candidate: Ledger) -> Iterator[str]:
     if ours == theirs:
         return
     if any(Counter(each.shapes) == ours for each in candidate.others):
-        yield UnseenWork("the model that is called first is not the one that the original calls first")
+        yield WorkReason.OTHER_FIRST_MODEL()
     else:
-        now, usual = (sum(math.prod(shape) * n for shape, n in each.items()) for each in (theirs, ours))
-        yield f"the model is another one: {now:,} parameters, the original has {usual:,}"
+        sizes = [sum(math.prod(shape) * n for shape, n in each.items()) for each in (theirs, ours)]
+        yield WorkReason.OTHER_MODEL(candidate=sizes[0], original=sizes[1])
 
 
-def check_joined(original: Ledger, candidate: Ledger) -> list[str]:
+def check_joined(original: Ledger, candidate: Ledger) -> list[Reason]:
     """Return what cannot be seen of a step that has as many items as the original's, in fewer and larger passes.
 
     It may be the same work, as with two views of a picture in one pass; with batch normalisation it is not.
     """
     ours, theirs = (of.items_in(slice(None)) / max(len(of.optimizer_steps), 1) for of in (original, candidate))
-    now, usual = (each.largest_batch.shape[0] for each in (candidate, original))
-    if now <= usual or abs(theirs - ours) > FEW * ours:
+    largest, of_original = (each.largest_batch.shape[0] for each in (candidate, original))
+    if largest <= of_original or abs(theirs - ours) > FEW * ours:
         return []
-    says = f"the model takes {now} items at a time, the original's {usual}, and a step has as many as in the original"
-    return [UnseenWork(f"{says}: whether it computes the same cannot be seen")]
+    return [WorkReason.PASSES_JOINED(candidate=largest, original=of_original)]
 
 
-def check_passes(original: Ledger, candidate: Ledger) -> Iterator[str]:
+def check_passes(original: Ledger, candidate: Ledger) -> Iterator[Reason]:
     """Check that each optimizer step has the same number of forward and backward passes."""
     batches, originals = len(candidate.forwards), len(original.forwards)
-    steps, usual = (len(ledger.optimizer_steps) for ledger in (candidate, original))
-    if abs(steps / batches - usual / originals) > 0.01:
-        yield f"the optimizer steps {steps} times for {batches} batches, in the original {usual} times for {originals}"
-    backwards, usual = (sum(step.backwards for step in ledger.steps) for ledger in (candidate, original))
-    if abs(backwards / batches - usual / originals) > 0.01:
-        found = f"backward runs {backwards} times for {batches} batches, in the original {usual} times for {originals}"
+    of_batches = {"batches": batches, "originals": originals}
+    steps, expected = (len(ledger.optimizer_steps) for ledger in (candidate, original))
+    if abs(steps / batches - expected / originals) > 0.01:
+        yield WorkReason.OTHER_STEPS(candidate=steps, original=expected, **of_batches)
+    backwards, expected = (sum(step.backwards for step in ledger.steps) for ledger in (candidate, original))
+    if abs(backwards / batches - expected / originals) > 0.01:
+        found = WorkReason.OTHER_BACKWARDS(candidate=backwards, original=expected, **of_batches)
         in_each = {step.backwards for step in candidate.steps}
-        is_summed = len(in_each) == 1 and 0 < backwards < usual  # one pass for a sum of losses is the same work
-        yield UnseenWork(f"{found}: whether each batch takes part in it cannot be seen") if is_summed else found
+        is_summed = len(in_each) == 1 and 0 < backwards < expected  # one pass for a sum of losses is the same work
+        yield WorkReason.BACKWARD_OF_SUM(found) if is_summed else found
 
 
-def check_without_gradients(original: Ledger, candidate: Ledger) -> Iterator[str]:
+def check_without_gradients(original: Ledger, candidate: Ledger) -> Iterator[Reason]:
     """Check that models are called to validate, or otherwise without gradients, on as many items in the same steps.
 
     One validation more or less, and some by their share, prove nothing: a step of the candidate that the original takes
@@ -138,43 +204,42 @@ def check_without_gradients(original: Ledger, candidate: Ledger) -> Iterator[str
     """
     ours, theirs = ([each for each in ledger.steps if not each.run_index] for ledger in (original, candidate))
     count = min(len(ours), len(theirs))
-    usual, now = (sum(step.without_gradients for step in steps[:count]) for steps in (ours, theirs))
+    expected, validated = (sum(step.without_gradients for step in steps[:count]) for steps in (ours, theirs))
     one = max((step.without_gradients for step in ours[:count]), default=0)
-    if now < MIN_VALIDATED * usual - one or (usual and not now):
-        yield UnseenWork(
-            f"in {count} steps its models validate on {now} items, the original's on {usual}, or are called without "
-            "gradients: is a validation left out, or seldom done?"
-        )
+    if validated < MIN_VALIDATED * expected - one or (expected and not validated):
+        yield WorkReason.FEWER_VALIDATED(steps=count, candidate=validated, original=expected)
 
 
-def check_batches(original: Ledger, candidate: Ledger) -> Iterator[str]:
+def check_batches(original: Ledger, candidate: Ledger) -> Iterator[Reason]:
     """Check that every input of the model has the same shape and dtype; if sizes vary, that they vary alike."""
     ours, theirs = original.largest_batch, candidate.largest_batch
-    usual_sizes, sizes = ([math.prod(each.shape[1:]) for each in of.forwards] for of in (original, candidate))
-    usual_shapes = {forward.shape[1:] for forward in original.forwards}
-    if len(usual_shapes) > 1:  # as of padded sentences
-        now, usual = mean(sizes), mean(usual_sizes)
-        if now < MIN_SIZE * usual:
-            yield f"the model's inputs have {now:.0f} values on the average, the original's {usual:.0f}"
-        elif not _may_be_alike(usual_sizes, sizes):
-            quarters = (np.quantile(each, [0.25, 0.75]) for each in (sizes, usual_sizes))
-            says = (f"half of them have from {low:.0f} to {high:.0f} values" for low, high in quarters)
-            yield "the model's inputs are not as long as the original's: {}, in the original {}".format(*says)
-    elif others := [each.shape[1:] for each in candidate.forwards if each.shape[1:] not in usual_shapes]:
-        which = "" if len(others) == len(sizes) else f"in {len(others)} of {len(sizes)} passes "
-        yield f"{which}the model's input is {dimensions(others[0])}, the original's {dimensions(ours.shape[1:])}"
-    usual_items, items = ([each.shape[0] for each in of.forwards] for of in (original, candidate))
-    now, usual = mean(items), mean(usual_items)
-    vary = len(set(usual_items)) > 2  # not only the last batch is smaller, as where a batch has so many words
+    our_sizes, sizes = ([math.prod(each.shape[1:]) for each in of.forwards] for of in (original, candidate))
+    our_shapes = {forward.shape[1:] for forward in original.forwards}
+    if len(our_shapes) > 1:  # as of padded sentences
+        if mean(sizes) < MIN_SIZE * mean(our_sizes):
+            yield WorkReason.SMALLER_INPUTS(candidate=mean(sizes), original=mean(our_sizes))
+        elif not _may_be_alike(our_sizes, sizes):
+            quarters = [np.quantile(each, [0.25, 0.75]) for each in (sizes, our_sizes)]
+            yield WorkReason.OTHER_SIZES(candidate=quarters[0], original=quarters[1])
+    elif others := [each.shape[1:] for each in candidate.forwards if each.shape[1:] not in our_shapes]:
+        where, expected = _in_passes(len(others), len(sizes)), dimensions(ours.shape[1:])
+        yield WorkReason.OTHER_SHAPE(where=where, candidate=dimensions(others[0]), original=expected)
+    our_items, items = ([each.shape[0] for each in of.forwards] for of in (original, candidate))
+    vary = len(set(our_items)) > 2  # not only the last batch is smaller, as where a batch has so many words
     if not vary and theirs.shape[0] != ours.shape[0]:
-        yield f"batches have {theirs.shape[0]} items, the original's {ours.shape[0]}"
-    elif not _may_be_alike(usual_items, items) if vary else now < MIN_ITEMS * usual:
-        yield f"batches have {now:.1f} items on the average, the original's {usual:.1f}"
-    yield from _check_kinds(original, candidate)
-    per_item, usual = (mean(_targets_per_item(of) or [0.0]) for of in (candidate, original))
-    is_shorter = math.prod(theirs.shape[1:]) < math.prod(ours.shape[1:]) or mean(sizes) < MIN_SIZE * mean(usual_sizes)
-    if 0 < per_item < MIN_SIZE * usual and not is_shorter:
-        yield f"the loss takes {per_item:.3g} targets for each item, the original's {usual:.3g}"
+        yield WorkReason.OTHER_BATCH_SIZE(candidate=theirs.shape[0], original=ours.shape[0])
+    elif not _may_be_alike(our_items, items) if vary else mean(items) < MIN_ITEMS * mean(our_items):
+        yield WorkReason.SMALLER_BATCHES(candidate=mean(items), original=mean(our_items))
+    yield from _check_types(original, candidate)
+    per_item, of_original = (mean(_targets_per_item(of) or [0.0]) for of in (candidate, original))
+    is_shorter = math.prod(theirs.shape[1:]) < math.prod(ours.shape[1:]) or mean(sizes) < MIN_SIZE * mean(our_sizes)
+    if 0 < per_item < MIN_SIZE * of_original and not is_shorter:
+        yield WorkReason.FEWER_TARGETS(candidate=per_item, original=of_original)
+
+
+def _in_passes(count: int, passes: int) -> Reason | str:
+    """Return in how many of the passes something is so; "" for all of them."""
+    return "" if count == passes else WorkReason.IN_SOME_PASSES(count=count, passes=passes)
 
 
 def _targets_per_item(ledger: Ledger) -> list[float]:
@@ -183,19 +248,18 @@ def _targets_per_item(ledger: Ledger) -> list[float]:
     return [targets / items for targets, items in passes if 0 < targets < MAX_TARGETS]
 
 
-def _check_kinds(original: Ledger, candidate: Ledger) -> Iterator[str]:
+def _check_types(original: Ledger, candidate: Ledger) -> Iterator[Reason]:
     """Check that inputs have the same dtype in every pass, and that none is computed in lower precision."""
-    usual, count = {each.dtype for each in original.forwards}, len(candidate.forwards)
-    if others := [each.dtype for each in candidate.forwards if each.dtype not in usual]:
-        which = "" if len(others) == count else f"in {len(others)} of {count} passes "
-        yield f"{which}the model's input is {others[0]}, the original's {' or '.join(sorted(usual))}"
+    expected, count = {each.dtype for each in original.forwards}, len(candidate.forwards)
+    if others := [each.dtype for each in candidate.forwards if each.dtype not in expected]:
+        where = _in_passes(len(others), count)
+        yield WorkReason.OTHER_TYPE(others[0], " or ".join(sorted(expected)), where=where)
     lower = sum(each.autocast for each in candidate.forwards)
     if lower and not any(each.autocast for each in original.forwards):
-        which = "" if lower == count else f"in {lower} of {count} passes "
-        yield f"{which}the model runs in lower precision (autocast), the original in full"
+        yield WorkReason.AUTOCAST(where=_in_passes(lower, count))
 
 
-def _may_be_alike(usual: Sequence[float], now: Sequence[float]) -> bool:
+def _may_be_alike(ours: Sequence[float], theirs: Sequence[float]) -> bool:
     """Return whether figures of the passes may come from the same source; the original's epochs may be unlike, too."""
 
     def chance(one: Sequence[float], other: Sequence[float]) -> float:
@@ -203,17 +267,17 @@ def _may_be_alike(usual: Sequence[float], now: Sequence[float]) -> bool:
         strata = Strata.of_all(len(one), np.arange(len(one) + len(other)))
         return strata.chance_of_figures(np.array([*one, *other], np.float64))
 
-    half = len(usual) // 2
-    return chance(usual, now) >= TOO_RARE or chance(usual[:half], usual[half:]) <= RARE
+    half = len(ours) // 2
+    return chance(ours, theirs) >= TOO_RARE or chance(ours[:half], ours[half:]) <= RARE
 
 
-def check_items(original: Ledger, candidate: Ledger, items: int) -> Iterator[str]:
+def check_items(original: Ledger, candidate: Ledger, items: int) -> Iterator[Reason]:
     """Check that every item comes once in an epoch, given their number (0 if it is not known)."""
     if any(forward.targets is None for forward in original.forwards):
         yield from _check_totals(original, candidate)
         return
     if any(forward.targets is None for forward in candidate.forwards):
-        yield UnseenWork("the targets cannot be seen: take the loss from a loss function of torch.nn")
+        yield WorkReason.TARGETS_UNSEEN()
         return
     steps = len(epochs(original)[0])
     everything = targets_in(epochs(original)[0])
@@ -233,19 +297,16 @@ def check_items(original: Ledger, candidate: Ledger, items: int) -> Iterator[str
     if total < all_of:
         batch = original.largest_batch.shape[0]
         is_last = all_of - total == (all_of % batch or batch)
-        what = "the last batch is dropped" if is_last else "batches are skipped"
-        yield f"an epoch trains on {total} of {all_of} items: {what}"
+        kind = WorkReason.LAST_BATCH_DROPPED if is_last else WorkReason.BATCHES_SKIPPED
+        yield kind(candidate=total, original=all_of)
     elif total > all_of:
-        yield f"an epoch trains on {total} items, the original on {all_of}"
+        yield WorkReason.OTHER_NUMBER_OF_ITEMS(candidate=total, original=all_of)
     elif seen != everything:
         missing, surplus = (everything - seen).total(), (seen - everything).total()
-        yield (
-            f"of the {all_of} items of an epoch, {missing} are missing, and {surplus} are repeated or have a wrong "
-            "target: each must come once, with its own target"
-        )
+        yield WorkReason.OTHER_ITEMS(items=all_of, missing=missing, surplus=surplus)
 
 
-def _check_totals(original: Ledger, candidate: Ledger) -> Iterator[str]:
+def _check_totals(original: Ledger, candidate: Ledger) -> Iterator[Reason]:
     """Check that each `iter(loader)` yields the same number of items, where these cannot be told apart."""
     if min(len(original.loader_starts), len(candidate.loader_starts)) < 2:
         return
@@ -254,32 +315,29 @@ def _check_totals(original: Ledger, candidate: Ledger) -> Iterator[str]:
         for ledger in (original, candidate)
     )
     if len(ours) == 1 and not theirs & ours:
-        yield f"an epoch trains on {min(theirs)} items, the original on {min(ours)}"
+        yield WorkReason.OTHER_NUMBER_OF_ITEMS(candidate=min(theirs), original=min(ours))
 
 
-def check_progress(original: Ledger, candidate: Ledger) -> Iterator[str]:
+def check_progress(original: Ledger, candidate: Ledger) -> Iterator[Reason]:
     """Check that each step moves all the parameters it moves in the original, and that only steps move them."""
     tensors = len(candidate.model.parameters) if candidate.model else 0
-    still, usual = (_shares(ledger, "still") for ledger in (candidate, original))
+    still, expected = (_shares(ledger, "still") for ledger in (candidate, original))
     scarcity = sum(1 / max(len(ledger.optimizer_steps), 1) for ledger in (candidate, original))
 
     def most(share: float) -> float:  # as of rows of an embedding, and of layers that are dropped now and then
-        return share + FEW + DEVIATIONS * math.sqrt(share * (1 - share) * scarcity)
+        return share + FEW + MAX_DEVIATIONS * math.sqrt(share * (1 - share) * scarcity)
 
-    idle = [share for row, share in still.items() if row < tensors and share > most(usual.get(row, 0.0))]
+    idle = [share for row, share in still.items() if row < tensors and share > most(expected.get(row, 0.0))]
     if idle:
-        yield f"{max(idle):.0%} of the optimizer steps moved nothing in {len(idle)} of the model's {tensors} tensors"
+        yield WorkReason.PARAMETERS_STILL(share=max(idle), tensors=len(idle), of=tensors)
     is_shared = candidate.model is not None and candidate.model.ranks > 1  # ranks exchange their buffers
-    for kind in ("touched", *([] if is_shared else ["touched_buffers"])):
-        touched, usual = (_shares(ledger, kind) for ledger in (candidate, original))
-        others = {row: of for row, of in touched.items() if of > (2 * usual[row] + FEW if row in usual else 0.0)}
+    for field in ("touched", *([] if is_shared else ["touched_buffers"])):
+        touched, expected = (_shares(ledger, field) for ledger in (candidate, original))
+        others = {row: of for row, of in touched.items() if of > (2 * expected[row] + FEW if row in expected else 0.0)}
         if others:
-            of_model = "the model's parameters" if min(others) < tensors else "the optimizer's state"
-            what = of_model if kind == "touched" else "the model's buffers, such as running means"
-            yield (
-                f"between optimizer steps something else has changed {what}: {len(others)} of its tensors, after "
-                f"{max(others.values()):.0%} of the steps"
-            )
+            of_model = WorkReason.PARAMETERS_TOUCHED if min(others) < tensors else WorkReason.STATE_TOUCHED
+            kind = of_model if field == "touched" else WorkReason.BUFFERS_TOUCHED
+            yield kind(tensors=len(others), share=max(others.values()))
 
 
 def _shares(ledger: Ledger, what: str) -> dict[int, float]:
@@ -288,22 +346,19 @@ def _shares(ledger: Ledger, what: str) -> dict[int, float]:
     return {row: times / len(ledger.optimizer_steps) for row, times in count.items()}
 
 
-def check_steps(ranks: Sequence[Ledger]) -> Iterator[str]:
+def check_steps(ranks: Sequence[Ledger]) -> Iterator[Reason]:
     """Check that all ranks take the same number of steps in an epoch of their DataLoader."""
     steps = [len(epochs(ledger)[0]) for ledger in ranks]
     if len(set(steps)) > 1:
         counts = ", ".join(f"rank {rank} takes {count}" for rank, count in enumerate(steps))
-        yield f"the ranks do not step together: in an epoch, {counts} steps"
+        yield WorkReason.RANKS_OUT_OF_STEP(counts=counts)
 
 
-def check_parameters(ranks: Sequence[Ledger]) -> Iterator[str]:
+def check_parameters(ranks: Sequence[Ledger]) -> Iterator[Reason]:
     """Check that all ranks have the same parameters after each step."""
     for number, steps in enumerate(zip(*(ledger.steps for ledger in ranks), strict=False), start=1):
         values = [np.array(step.parameter) for step in steps if step.parameter is not None]
         for one, other in pairwise(values):
-            if not np.allclose(one, other, rtol=SAME_ON_RANKS, atol=SAME_ON_RANKS * float(np.abs(one).max())):
-                yield (
-                    f"after step {number} the ranks have different parameters: they do not share their gradients; "
-                    "DistributedDataParallel does it"
-                )
+            if not np.allclose(one, other, MAX_APART_ON_RANKS, MAX_APART_ON_RANKS * float(np.abs(one).max())):
+                yield WorkReason.RANKS_APART(step=number)
                 return

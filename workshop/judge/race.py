@@ -22,16 +22,16 @@ from statistics import fmean, stdev
 
 from workshop.noise import student_t
 
-MIN_PAIRS = 3
-MAX_PAIRS = 30
+MIN_PAIRS, MAX_PAIRS = 3, 30
+"""Pairs, at least and at most, of a race."""
 
 OUTSIDE = 0.0062
-"""The chance that one interval misses the true ratio. That any one of a race does, after 3 to 30 pairs, has a chance of
-4.9 %, in four million simulated races."""
+"""Chance, at most, that one interval misses the true ratio. That any one of a race does, after 3 to 30 pairs, has a
+chance of 4.9 %, in four million simulated races."""
 
-SURE = 1.5
-"""In `compare`, a speedup below this many times the target must show again after both scripts are restarted; where a
-slowdown is what would be told, one that is as close to the target."""
+MIN_SURE = 1.5
+"""Times the target, at least, that a speedup need not show again in `compare` after both scripts are restarted; in a
+gate, times that a slowdown is beyond the limit."""
 
 
 @dataclass(frozen=True)
@@ -77,8 +77,8 @@ class RaceResult:
         It may be due to how a process's memory happens to be laid out.
         """
         if slowdown:
-            return self.faster is False and self.ratio * SURE > self.target
-        return self.faster is True and self.ratio < SURE * self.target
+            return self.faster is False and self.ratio * MIN_SURE > self.target
+        return self.faster is True and self.ratio < MIN_SURE * self.target
 
     @property
     def ratio(self) -> float:

@@ -6,9 +6,10 @@ from statistics import fmean
 from workshop.judge.contest import MIN_TARGET, Contest
 from workshop.judge.indecision import CLEAR, advice_on, cause_of, reason_of
 from workshop.judge.ledger import Ledger
-from workshop.judge.race import MAX_PAIRS, MIN_PAIRS, SURE, RaceResult, mean_ratio
+from workshop.judge.race import MAX_PAIRS, MIN_PAIRS, MIN_SURE, RaceResult, mean_ratio
+from workshop.judge.reasons import Reason, ReasonKind
 from workshop.judge.step_proof import not_reproducible
-from workshop.judge.verdict import Outcome, Speed, UnseenWork, Verdict
+from workshop.judge.verdict import NextStep, Outcome, Speed, Verdict, VerdictReason
 from workshop.probe.messages import Recomputation
 from workshop.probe.phases import Phase
 from workshop.runs.other_load import OtherLoad
@@ -16,14 +17,51 @@ from workshop.runs.other_load import OtherLoad
 SLOWER, AS_FAST, FASTER = "slower than allowed", "not slower than allowed", "faster"
 
 
+class RaceReason(ReasonKind):
+    """What is said of a race, and of where the time of an epoch goes now."""
+
+    SPEEDUP = "Speedup {ratio}x over {base}{where}"
+    SAME_WORK = "{0}, same work"
+    BELOW_TARGET = "{0}; target: {target:g}x"
+    BEFORE_THE_MODEL = " in what comes before the model"
+    SPEEDUP_NOT_AGAIN = "a speedup below {limit:g}x must show again after a restart, and no time was left"
+    SLOWDOWN_NOT_AGAIN = "a small slowdown must show again after a restart, and no time was left"
+    SOLUTION = "the solution reaches {solution:.1f}x here"
+    LOWER_TARGET = (
+        "the solution reaches {solution:.1f}x here, so {target:g}x is asked for on this machine, and not {most:g}x"
+    )
+    UNDECIDED = "{after}the speedup may be {may_be}; {target:g}x is asked for: {cause}"
+    UNDECIDED_SLOWDOWN = "{after}its speed may be {may_be}; allowed: {allowed} slower: {cause}"
+    AFTER_PAIRS = "after {pairs} pairs of epochs, "
+    OUT_OF_TIME = "after {pairs} pairs of epochs, when the time ran out, "
+    RACES_DIFFER = "with {one}x in one run of both and {other}x in another, "
+    PACE = "{pace} than {base}, same work"
+    SLOWDOWN = "{0} (speed: {may_be}); allowed: {allowed} slower"
+    NOT_TAKEN_AGAIN = "{base} could not take one of its own steps again: {error}"
+    OTHERWISE_AGAIN = (
+        "when {base} takes one of its own steps again, it comes to another {aspects}; it keeps something outside of "
+        "its models and optimizers, or draws with other generators than those of torch, NumPy and random"
+    )
+    WAITS = "the loop still waits for data for {share:.0%} of an epoch"
+    WAITS_FOR_NEW_WORKERS = (
+        "the loop still waits for data for {share:.0%} of an epoch, which begins with starting the workers anew "
+        "(persistent_workers=True keeps them)"
+    )
+    OTHER_PHASE = (
+        "{share:.0%} of an epoch goes into neither loading nor model nor optimizer: profile main() line by line"
+    )
+    COMPUTES = "what is left is mostly computation: the largest phase is {phase}, {share:.0%} of an epoch"
+    MORE_TIME_AND_QUIET = "{more_time} {close}"
+
+
 def verdict_on(
     contest: Contest,
     result: RaceResult,
     speed: Speed,
     ledgers: tuple[Ledger, Ledger],
-    where: str,
+    where: Reason | str,
     load: OtherLoad,
-    more_time: str,
+    more_time: Reason | None,
 ) -> Verdict:
     """Return the verdict on the race of a contest, given the ledgers of the original and of the candidate.
 
@@ -31,24 +69,24 @@ def verdict_on(
     `more_time` says how to allow more time, where that may decide it.
     """
     subject, base, (original, candidate) = contest.subject, contest.original_name, ledgers
-    over = f"Speedup {speed.text(speed.ratio)}x over {base}{where}"
-    says = f"{over}, same work"
+    over = RaceReason.SPEEDUP(ratio=speed.text(speed.ratio), base=base, where=where)
+    says = RaceReason.SAME_WORK(over)
     if why_not := _why_not_again(base, original.recomputed):
-        unseen = UnseenWork(f"the judge cannot see whether it is the same work: {why_not}")
-        return Verdict(subject, Outcome.UNDECIDED, (unseen, over), speed)
+        return Verdict(subject, Outcome.UNDECIDED, (VerdictReason.WORK_UNSEEN(why_not), over), speed)
     if result.unsure:
-        small = f"a speedup below {SURE * speed.target:g}x" if contest.allowed is None else "a small slowdown"
-        why = f"{small} must show again after a restart, and no time was left"
-        return Verdict(subject, Outcome.UNDECIDED, (why, says), speed, more_time)
-    left = "" if where else what_is_left(speed, candidate.restarts_workers)
+        kind = RaceReason.SPEEDUP_NOT_AGAIN if contest.allowed is None else RaceReason.SLOWDOWN_NOT_AGAIN
+        reasons = (kind(limit=MIN_SURE * speed.target), says)
+        return Verdict(subject, Outcome.UNDECIDED, reasons, speed, NextStep(words=more_time))
+    left = None if where else what_is_left(speed, candidate.restarts_workers)
     if result.faster is None or (result.faster is False and is_ruled_out(contest, speed)):
         return _undecided(contest, result, speed, says, left, candidate.workers, load, more_time)
     if contest.allowed is not None:
         return _slowdown_verdict(contest, result, speed)
     notes = tuple(_of_solution(contest, speed))
     if result.faster:
-        return Verdict(subject, Outcome.DONE, (says, *notes), speed, left)
-    return Verdict(subject, Outcome.NOT_YET, (f"{says}; target: {speed.target:g}x", *notes), speed, left)
+        return Verdict(subject, Outcome.DONE, (says, *notes), speed, NextStep(words=left))
+    below = RaceReason.BELOW_TARGET(says, target=speed.target)
+    return Verdict(subject, Outcome.NOT_YET, (below, *notes), speed, NextStep(words=left))
 
 
 def is_ruled_out(contest: Contest, speed: Speed) -> bool:
@@ -56,70 +94,65 @@ def is_ruled_out(contest: Contest, speed: Speed) -> bool:
     return speed.solution_ratio is not None and speed.solution_ratio < CLEAR * min(contest.target, MIN_TARGET)
 
 
-def _of_solution(contest: Contest, speed: Speed) -> Iterator[str]:
+def _of_solution(contest: Contest, speed: Speed) -> Iterator[Reason]:
     """Yield how fast the solution is here, if that is known, and what follows from it."""
-    if speed.solution_ratio is None:
-        return
-    reaches = f"the solution reaches {speed.solution_ratio:.1f}x here"
-    asked = f", so {speed.target:g}x is asked for on this machine, and not {contest.target:g}x"
-    yield reaches + asked * (speed.target < contest.target)
+    if speed.solution_ratio is not None:
+        kind = RaceReason.LOWER_TARGET if speed.target < contest.target else RaceReason.SOLUTION
+        yield kind(solution=speed.solution_ratio, target=speed.target, most=contest.target)
 
 
 def _undecided(
     contest: Contest,
     result: RaceResult,
     speed: Speed,
-    says: str,
-    left: str,
+    says: Reason,
+    left: Reason | None,
     workers: int,
     load: OtherLoad,
-    more_time: str,
+    more_time: Reason | None,
 ) -> Verdict:
     """Return the verdict on a race that has decided nothing: why, and what to do about just that."""
     cause = cause_of(result, speed, load, is_ruled_out(contest, speed))
-    may_be, asked = f"the speedup may be {speed.may_be}", f"{speed.target:g}x is asked for"
-    if contest.allowed is not None:
-        may_be, asked = f"its speed may be {speed.may_be}", f"allowed: {_percent(contest.allowed)} slower"
-        says = f"{_pace(result.ratio)} than {contest.original_name}, same work"
-    after = f"{_after_which_pairs(result, speed)}, " if result.faster is None else ""
-    why = f"{after}{may_be}; {asked}: {reason_of(cause, speed)}"
-    advice = advice_on(cause, speed, load, workers, left)
-    if more_time:
-        advice = f"{more_time} {load.advice}".rstrip()
+    after = _after_which_pairs(result, speed) if result.faster is None else ""
+    found = {"after": after, "may_be": speed.may_be, "cause": reason_of(cause, speed)}
+    if contest.allowed is None:
+        why = RaceReason.UNDECIDED(**found, target=speed.target)
+    else:
+        why = RaceReason.UNDECIDED_SLOWDOWN(**found, allowed=_percent(contest.allowed))
+        says = RaceReason.PACE(pace=_pace(result.ratio), base=contest.original_name)
+    advice = more_time or advice_on(cause, speed, load, workers, left)
+    if more_time and load.advice:
+        advice = RaceReason.MORE_TIME_AND_QUIET(more_time=more_time, close=load.advice)
     reasons = (why, says, *_of_solution(contest, speed))
-    return Verdict(contest.subject, Outcome.UNDECIDED, reasons, speed, advice, undecided=cause)
+    return Verdict(contest.subject, Outcome.UNDECIDED, reasons, speed, NextStep(words=advice), undecided=cause)
 
 
-def _why_not_again(base: str, recomputed: Sequence[Recomputation]) -> str:
-    """Return why the steps of the original do not come out the same when it takes them again; "" if they do."""
+def _why_not_again(base: str, recomputed: Sequence[Recomputation]) -> Reason | None:
+    """Return why the steps of the original do not come out the same when it takes them again; None if they do."""
     if error := next((each.error for each in recomputed if each.error is not None), None):
-        return f"{base} could not take one of its own steps again: {error}"
+        return RaceReason.NOT_TAKEN_AGAIN(base=base, error=error)
     if not (differs := not_reproducible(recomputed)):
-        return ""
-    return (
-        f"when {base} takes one of its own steps again, it comes to another {' and another '.join(differs)}; it keeps "
-        "something outside of its models and optimizers, or draws with other generators than those of torch, NumPy and "
-        "random"
-    )
+        return None
+    return RaceReason.OTHERWISE_AGAIN(base=base, aspects=" and another ".join(differs))
 
 
 def _slowdown_verdict(contest: Contest, result: RaceResult, speed: Speed) -> Verdict:
     """Return the verdict on a script that must not be slower than it was; it is the one that the interval implies."""
     subject = contest.subject
-    found = f"{_pace(result.ratio)} than {contest.original_name}, same work (speed: {speed.may_be})"
-    found = f"{found}; allowed: {_percent(contest.allowed or 0.0)} slower"
+    pace = RaceReason.PACE(pace=_pace(result.ratio), base=contest.original_name)
+    found = RaceReason.SLOWDOWN(pace, may_be=speed.may_be, allowed=_percent(contest.allowed or 0.0))
     if result.faster:
         return Verdict(subject, Outcome.DONE, (found,), speed, words=FASTER if result.interval[0] > 1 else AS_FAST)
     return Verdict(subject, Outcome.NOT_YET, (found,), speed, words=SLOWER)
 
 
-def _after_which_pairs(result: RaceResult, speed: Speed) -> str:
+def _after_which_pairs(result: RaceResult, speed: Speed) -> Reason:
     """Return how far a race came that has decided nothing."""
     if result.again:
         one, other = (speed.text(mean_ratio(pairs)) for pairs in (result.pairs, result.again))
-        return f"with {one}x in one run of both and {other}x in another"
-    out_of_time = ", when the time ran out" if len(result.pairs) < MAX_PAIRS else ""
-    return f"after {len(result.pairs)} pairs of epochs{out_of_time}"
+        return RaceReason.RACES_DIFFER(one=one, other=other)
+    kind = RaceReason.OUT_OF_TIME if len(result.pairs) < MAX_PAIRS else RaceReason.AFTER_PAIRS
+    return kind(pairs=len(result.pairs))
 
 
 def _pace(ratio: float) -> str:
@@ -131,16 +164,13 @@ def _percent(share: float) -> str:
     return f"{share * 100:.3g} %" if share < 1 else f"{share * 100:,.0f} %"
 
 
-def what_is_left(speed: Speed, restarts_workers: bool) -> str:
-    """Return a sentence that says where the time of an epoch goes now."""
+def what_is_left(speed: Speed, restarts_workers: bool) -> Reason:
+    """Return where the time of an epoch goes now."""
     phase, seconds = max(speed.phases_after.items(), key=lambda item: item[1])
     share = seconds / sum(speed.phases_after.values())
     if phase == Phase.DATA_WAIT:
-        restarts = ", which begins with starting the workers anew (persistent_workers=True keeps them)"
-        return f"the loop still waits for data for {share:.0%} of an epoch{restarts if restarts_workers else ''}"
-    if phase == Phase.OTHER:
-        return f"{share:.0%} of an epoch goes into neither loading nor model nor optimizer: profile main() line by line"
-    return f"what is left is mostly computation: the largest phase is {phase}, {share:.0%} of an epoch"
+        return (RaceReason.WAITS_FOR_NEW_WORKERS if restarts_workers else RaceReason.WAITS)(share=share)
+    return (RaceReason.OTHER_PHASE if phase == Phase.OTHER else RaceReason.COMPUTES)(phase=phase, share=share)
 
 
 def how_far(result: RaceResult, left_s: float) -> str:

@@ -1,16 +1,23 @@
 """The referee: compares the work of both scripts, and refuses a candidate that does other work."""
 
-import re
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 from workshop.judge.ledger import Ledger
 from workshop.judge.picture_proof import check_stock
 from workshop.judge.proof import check_without_gradients, differences
+from workshop.judge.reasons import UNSEEN, Reason, ReasonKind
 from workshop.judge.running_scripts import RunningScripts
 from workshop.judge.sampled_steps import take_at_same_number
-from workshop.judge.verdict import UnseenWork, Verdict, other_work
+from workshop.judge.verdict import Verdict, other_work
 from workshop.probe.messages import Repetition
+
+
+class RefereeReason(ReasonKind):
+    """What is said of the epochs of both scripts, and of a complaint that the original draws as well."""
+
+    FEWER_STEPS = "an epoch has {candidate} steps, the original's {original}"
+    OF_ORIGINAL_TOO = "{0}; but so did {original} when run again", UNSEEN
 
 
 class Referee:
@@ -23,7 +30,7 @@ class Referee:
 
     def __init__(self, scripts: RunningScripts) -> None:
         self.scripts, self.contest = scripts, scripts.contest
-        self.also: Callable[[Ledger, Ledger, Sequence[Path]], Iterable[str]] = lambda *_: ()
+        self.also: Callable[[Ledger, Ledger, Sequence[Path]], Iterable[Reason]] = lambda *_: ()
         self.ledgers = Ledger(), Ledger()
         self._repeated: dict[Path, Repetition] = {}  # recorded random transforms, of both scripts
 
@@ -37,14 +44,14 @@ class Referee:
         self._compute_again(original, candidate)
         complaints = [*self.also(original, candidate, scripts.samples.files), *self._differences(original, candidate)]
         if not complaints and (fewest := min(scripts.steps_taken)) < scripts.steps:
-            complaints = [f"an epoch has {fewest} steps, the original's {scripts.steps}"]
+            complaints = [RefereeReason.FEWER_STEPS(candidate=fewest, original=scripts.steps)]
         if not complaints and raced_s:
             complaints = [*check_stock(original, candidate, raced_s)]
-        if not self.contest.is_part and not all(isinstance(each, UnseenWork) for each in complaints):
+        if not self.contest.is_part and not all(complaint.is_unseen for complaint in complaints):
             complaints = self._of_candidate_alone(complaints, original, len(candidate.steps) // scripts.steps)
         return other_work(self.contest.subject, complaints)
 
-    def _differences(self, original: Ledger, candidate: Ledger) -> list[str]:
+    def _differences(self, original: Ledger, candidate: Ledger) -> list[Reason]:
         found = differences(original, candidate, self.contest.wasted_time_s, self.contest.items)
         if self.contest.is_part:  # part 11 asks for fewer validations, or leaves the choice
             return found
@@ -71,7 +78,7 @@ class Referee:
                 self._repeated |= scripts.original.repeat(set(script.recorded_transforms()) - self._repeated.keys())
                 ledger.repeated += [each for path, each in self._repeated.items() if path.parent == script.folder]
 
-    def _of_candidate_alone(self, complaints: Sequence[str], original: Ledger, epochs: int) -> list[str]:
+    def _of_candidate_alone(self, complaints: Sequence[Reason], original: Ledger, epochs: int) -> list[Reason]:
         """Run the original again, and mark each complaint that it draws as well: such a complaint proves nothing."""
         name = self.contest.original_name
         self.scripts.say(f"running {name} again, to see whether it does the same")
@@ -80,12 +87,8 @@ class Referee:
             for _ in range(epochs):
                 again.epoch()
             found = self._differences(original, Ledger.of(again.folder))
-        kinds = set(map(_without_figures, found))
+        of_original = {reason.subject for reason in found}
         return [
-            UnseenWork(f"{each}; but so did {name} when run again") if _without_figures(each) in kinds else each
+            RefereeReason.OF_ORIGINAL_TOO(each, original=name) if each.subject in of_original else each
             for each in complaints
         ]
-
-
-def _without_figures(sentence: str) -> str:
-    return re.sub(r"\d[\d.,]*%?", "", sentence)

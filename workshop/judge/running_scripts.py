@@ -19,10 +19,10 @@ from workshop.runs.other_load import LoadMeter
 from workshop.runs.script import Say
 
 FIRST_EPOCHS = 2
-"""A script that was just started warms up for this many epochs, which are watched but not raced."""
+"""Epochs for which a script that was just started warms up; they are watched but not raced."""
 
 BUDGET_S = 90.0
-"""The time for a part, from the start of the scripts to the end of the race; what follows takes a few seconds more."""
+"""Seconds, at most, from the start of a part's scripts to the end of the race; what follows takes a few more."""
 
 
 class RunningScripts(ExitStack):

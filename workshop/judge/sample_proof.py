@@ -11,8 +11,9 @@ from statistics import mean
 
 import numpy as np
 
-from workshop.judge.drawn_anew import check_noise, check_noise_of_batches
+from workshop.judge.drawn_anew import MIN_ITEMS, Difference, check_noise, check_noise_of_batches
 from workshop.judge.inputs import MAX_CLASSES, Items, batches_of, figures_of
+from workshop.judge.reasons import Reason, ReasonKind
 from workshop.judge.two_samples import (
     RARE,
     TOO_RARE,
@@ -24,55 +25,90 @@ from workshop.judge.two_samples import (
 )
 
 MIN_EPOCHS = 3
-"""So many epochs of the original are needed, to compare them with each other; and two of the candidate."""
+"""Epochs of the original, at least, to compare them with each other; two are enough of the candidate."""
 
 MAX_ITEMS = 400
-"""The number of items of each script that are compared as samples, chosen by chance."""
+"""Items of each script, at most, that are compared as samples, chosen by chance."""
 
 MAX_COUNTED = 1500
-"""The number of items of each script of which it is counted what they are made of, and which ones come again."""
+"""Items of each script, at most, of which it is counted what they are made of, and which ones come again."""
 
 MIN_VALUES = 16
-"""Of inputs with fewer values, it is not looked at how neighbours differ."""
-
-MIN_ITEMS = 24
-"""With fewer items, no samples are compared."""
+"""Values of an input, at least, for neighbouring ones to be compared."""
 
 
-def check_samples(usual: Items, now: Items, drawn: Items | None) -> Iterator[str]:
+class SampleReason(ReasonKind):
+    """What is said of inputs that are drawn anew each time, as samples."""
+
+    OTHER_INPUTS = (
+        "the inputs are not distributed as the original's: on the average they differ from those by {between:.2f}, and "
+        "those from each other by {within:.2f}"
+    )
+    OTHER_INPUTS_OF_TARGET = (
+        "the inputs are not distributed as the original's: on the average they differ from those of the same target by "
+        "{between:.2f}, and those from each other by {within:.2f}"
+    )
+    AGAIN = (
+        "{share:.0%} of what is most like an input of this script has entered it, too, where by chance it is "
+        "{by_chance:.0%}: much the same inputs come again"
+    )
+    STEPS_AGAIN = (
+        "in the steps between neighbouring values, {share:.0%} of what is most like an input of this script has "
+        "entered it, too, where by chance it is {by_chance:.0%}: much the same inputs come again"
+    )
+    OTHER_VALUES = "the inputs are not made of such values as the original's: other values are frequent"
+    OTHER_NEIGHBOURS = (
+        "the inputs are not made of such values as the original's: other pairs of neighbours are frequent"
+    )
+    OTHER_EQUALS = (
+        "the inputs are not made of such values as the original's: other numbers of equal values are frequent"
+    )
+    UNLIKE = "{count} of {inputs} inputs are less like the original's than 95% of its own: something else has made them"
+    LESS_VARIED = "{count} of {inputs} inputs are more like the original's than 95% of its own: they vary less"
+    UNRELATED = (
+        "inputs do not come with targets such as the original's: these are off by {candidate:.2f} from what the inputs "
+        "tell, in the original by {original:.2f}"
+    )
+    OTHER_TARGETS = (
+        "the targets are not distributed as the original's: {candidate[0]} different ones among {candidate[1]}, in the "
+        "original {original[0]} among {original[1]}; the most frequent one makes up {share:.0%}, there {expected:.0%}"
+    )
+
+
+def check_samples(ours: Items, theirs: Items, drawn: Items | None) -> Iterator[Reason]:
     """Check that the inputs may come from where the original's come from.
 
     Where targets name the items, the standard is what was drawn from the dataset, else half of the original's epochs.
     That they do is seen in the dataset, too: epochs that were cut have few items in common.
     """
-    groupings = [Grouping.of(usual)]
-    if drawn is not None and usual.have_targets and (of_drawn := Grouping.of(drawn)).names_items:
+    groupings = [Grouping.of(ours)]
+    if drawn is not None and ours.have_targets and (of_drawn := Grouping.of(drawn)).names_items:
         groupings.append(of_drawn)
     for grouping in dict.fromkeys(groupings):
-        if found := _first_difference(usual, now, drawn, grouping):
+        if found := _first_difference(ours, theirs, drawn, grouping):
             yield found
             return
 
 
-def _first_difference(usual: Items, now: Items, drawn: Items | None, grouping: "Grouping") -> str | None:
+def _first_difference(ours: Items, theirs: Items, drawn: Items | None, grouping: "Grouping") -> Reason | None:
     """Return what the first test says that can tell the samples apart."""
-    numbers = np.unique(usual.epochs)
-    shared = min(len(numbers), len(np.unique(now.epochs)))
+    numbers = np.unique(ours.epochs)
+    shared = min(len(numbers), len(np.unique(theirs.epochs)))
     if len(numbers) < MIN_EPOCHS or shared < 2:
         return None
     order = np.minimum(np.arange(len(numbers)) % 6, 5 - np.arange(len(numbers)) % 6)  # what grows is as large in each
-    parts = [usual[np.isin(usual.epochs, numbers[order == rest])] for rest in range(3)]
-    usual, now = (items[np.isin(items.epochs, np.unique(items.epochs)[:shared])] for items in (usual, now))
-    reference, rest = (usual[np.isin(usual.epochs, numbers[:shared][first::2])] for first in (0, 1))
+    parts = [ours[np.isin(ours.epochs, numbers[order == rest])] for rest in range(3)]
+    ours, theirs = (items[np.isin(items.epochs, np.unique(items.epochs)[:shared])] for items in (ours, theirs))
+    reference, rest = (ours[np.isin(ours.epochs, numbers[:shared][first::2])] for first in (0, 1))
     if grouping.names_items and drawn is not None:
-        parts = [drawn, *(usual[usual.epochs % 2 == first] for first in (0, 1))]
-        reference, rest = drawn, usual
-    tests: list[Callable[[Items, Items, Items], tuple[float, str]]]
+        parts = [drawn, *(ours[ours.epochs % 2 == first] for first in (0, 1))]
+        reference, rest = drawn, ours
+    tests: list[Callable[[Items, Items, Items], Difference]]
     tests = [partial(test, grouping=grouping) for test in TESTS]
     for test in [*tests, check_noise_of_batches, check_noise] if grouping.names_items else tests:
-        chance, says = test(reference, rest, now)
+        chance, reason = test(reference, rest, theirs)
         if chance < TOO_RARE and test(parts[0], parts[1], parts[2])[0] > RARE:
-            return says
+            return reason
     return None
 
 
@@ -140,84 +176,78 @@ class _Samples:
         return np.where(self.strata[one][:, None] == self.strata[other], found, np.inf)
 
 
-def _distribution(reference: Items, rest: Items, now: Items, grouping: Grouping) -> tuple[float, str]:
-    samples = _Samples(grouping, reference.with_more(rest), now)
+def _distribution(reference: Items, rest: Items, theirs: Items, grouping: Grouping) -> Difference:
+    samples = _Samples(grouping, reference.with_more(rest), theirs)
     if not samples.are_enough:
-        return 1.0, ""
+        return 1.0, None
     chance = samples.together.chance_of_distances(_whole(samples))
-    between, usual = (float(np.mean(d[np.isfinite(d)])) for d in (samples.distances(1, 0), samples.distances(0, 0)))
-    which = "of the same target " if grouping.by_target else ""
-    return chance, (
-        f"the inputs are not distributed as the original's: on the average they differ from those {which}by "
-        f"{between:.2f}, and those from each other by {usual:.2f}"
-    )
+    between, within = (float(np.mean(d[np.isfinite(d)])) for d in (samples.distances(1, 0), samples.distances(0, 0)))
+    kind = SampleReason.OTHER_INPUTS_OF_TARGET if grouping.by_target else SampleReason.OTHER_INPUTS
+    return chance, kind(between=between, within=within)
 
 
-def _repetition(reference: Items, rest: Items, now: Items, grouping: Grouping) -> tuple[float, str]:
+def _repetition(reference: Items, rest: Items, theirs: Items, grouping: Grouping) -> Difference:
     """Whether much the same inputs come again, or steps between two neighbouring values, as noise shows in these."""
-    samples = _Samples(grouping, reference.with_more(rest), now, most=MAX_COUNTED)
+    samples = _Samples(grouping, reference.with_more(rest), theirs, most=MAX_COUNTED)
     if not samples.are_enough:
-        return 1.0, ""
+        return 1.0, None
     strata = samples.together
-    looks = {"": _whole(samples)}
+    looks = {SampleReason.AGAIN: _whole(samples)}
     if samples.values.shape[1] >= MIN_VALUES:
         before, after = (samples.values[:, first : samples.values.shape[1] // 2 * 2 : 2] for first in (0, 1))
         steps = standardised(after - before, strata.first)
-        looks["in the steps between neighbouring values, "] = distances_between(steps, steps)
-    chance, where = min(
-        (min(strata.chance_of_repetitions(apart), strata.chance_of_near_pairs(apart)), where)
-        for where, apart in looks.items()
-    )
-    if chance >= TOO_RARE:  # nothing will be said
-        return chance, ""
-    return chance, (
-        f"{where}{strata.share_of_own(looks[where]):.0%} of what is most like an input of this script has entered it, "
-        f"too, where by chance it is {samples.sizes[1] / len(strata.same):.0%}: much the same inputs come again"
-    )
+        looks[SampleReason.STEPS_AGAIN] = distances_between(steps, steps)
+    chances = {
+        kind: min(strata.chance_of_repetitions(apart), strata.chance_of_near_pairs(apart))
+        for kind, apart in looks.items()
+    }
+    kind = min(chances, key=chances.__getitem__)
+    if chances[kind] >= TOO_RARE:  # nothing will be said
+        return chances[kind], None
+    by_chance = samples.sizes[1] / len(strata.same)
+    return chances[kind], kind(share=strata.share_of_own(looks[kind]), by_chance=by_chance)
 
 
-def _counts(reference: Items, rest: Items, now: Items, grouping: Grouping) -> tuple[float, str]:
-    samples = _Samples(grouping, reference.with_more(rest), now, most=MAX_COUNTED)
+def _counts(reference: Items, rest: Items, theirs: Items, grouping: Grouping) -> Difference:
+    samples = _Samples(grouping, reference.with_more(rest), theirs, most=MAX_COUNTED)
     if not samples.are_enough or not samples.values.size:
-        return 1.0, ""
-    strata = samples.together
-    chances = map(strata.chance_of_counts, counts_of(samples.values))
-    chance, what = min(zip(chances, ("values", "pairs of neighbours", "numbers of equal values"), strict=True))
-    return chance, f"the inputs are not made of such values as the original's: other {what} are frequent"
+        return 1.0, None
+    chances = list(map(samples.together.chance_of_counts, counts_of(samples.values)))
+    kinds = SampleReason.OTHER_VALUES, SampleReason.OTHER_NEIGHBOURS, SampleReason.OTHER_EQUALS
+    rarest = min(reversed(range(len(kinds))), key=chances.__getitem__)
+    return chances[rarest], kinds[rarest]()
 
 
-def _likeness(reference: Items, rest: Items, now: Items, grouping: Grouping) -> tuple[float, str]:
-    typical = reference.usual_distance
-    rest, now = (items.without(reference, typical) for items in (rest, now))  # scripts that draw alike share many
-    samples = _Samples(grouping, reference, rest, now)
+def _likeness(reference: Items, rest: Items, theirs: Items, grouping: Grouping) -> Difference:
+    typical = reference.median_distance
+    rest, theirs = (items.without(reference, typical) for items in (rest, theirs))  # what draws alike shares many
+    samples = _Samples(grouping, reference, rest, theirs)
     if not samples.are_enough:
-        return 1.0, ""
-    usual, found = (samples.distances(each, 0).min(axis=1) for each in (1, 2))
-    usual, found = (np.where(np.isfinite(each), each, 1e9) for each in (usual, found))
-    low, high = np.quantile(usual, [0.05, 0.95])
+        return 1.0, None
+    own, found = (samples.distances(each, 0).min(axis=1) for each in (1, 2))
+    own, found = (np.where(np.isfinite(each), each, 1e9) for each in (own, found))
+    low, high = np.quantile(own, [0.05, 0.95])
     less, more = int((found > high).sum()), int((found < low).sum())
-    return _together(*samples.items[1:]).chance_of_figures(np.concatenate([usual, found])), (
-        f"{less} of {len(found)} inputs are less like the original's than 95% of its own: something else has made them"
-        if less >= more
-        else f"{more} of {len(found)} inputs are more like the original's than 95% of its own: they vary less"
-    )
+    kind = SampleReason.UNLIKE if less >= more else SampleReason.LESS_VARIED
+    chance = _together(*samples.items[1:]).chance_of_figures(np.concatenate([own, found]))
+    return chance, kind(count=max(less, more), inputs=len(found))
 
 
-def _relation(reference: Items, rest: Items, now: Items, grouping: Grouping) -> tuple[float, str]:
+def _relation(reference: Items, rest: Items, theirs: Items, grouping: Grouping) -> Difference:
     """How far the targets are from what a line through those of the reference says; of classes, one line each.
 
     The line is nearer to the items that it goes through: they are left out of the others, as scripts with the same seed
     share them.
     """
-    typical = reference.usual_distance
-    others, theirs = (items.without(reference, typical) for items in (rest, now))
+    typical = reference.median_distance
+    others, new = (items.without(reference, typical) for items in (rest, theirs))
     if 2 * len(others) >= len(rest):  # else there are so few different items that all of them come again
-        rest, now = others, theirs
-    some = [each.noted.some(10 * MAX_ITEMS) for each in (reference, rest, now)]
+        rest, theirs = others, new
+    some = [each.noted.some(10 * MAX_ITEMS) for each in (reference, rest, theirs)]
     widths = {each.features.shape[1] for each in some}
     figures = figures_of(*some)
     if grouping.names_items or len(widths) > 1 or min(map(len, some)) < MIN_ITEMS + max(widths) or not figures:
-        return 1.0, ""
+        return 1.0, None
     size, ends = len(some[0]), np.cumsum([len(each) for each in some])[:-1]
     features = standardised(np.concatenate([each.features for each in some]), size)
     features = np.concatenate([features, np.ones((len(features), 1), np.float32)], axis=1)
@@ -226,28 +256,27 @@ def _relation(reference: Items, rest: Items, now: Items, grouping: Grouping) -> 
     ours = features[:size]
     line = np.linalg.solve(ours.T @ ours + np.eye(ours.shape[1]) * size / 100, ours.T @ wanted[:size])
     off = np.sqrt(((features @ line - wanted) ** 2).sum(axis=1))
-    _, usual, found = np.split(off, ends)
-    return _together(*some[1:]).chance_of_figures(off[size:]), (
-        "inputs do not come with targets such as the original's: these are off by "
-        f"{found.mean():.2f} from what the inputs tell, in the original by {usual.mean():.2f}"
-    )
+    _, own, found = np.split(off, ends)
+    chance = _together(*some[1:]).chance_of_figures(off[size:])
+    return chance, SampleReason.UNRELATED(candidate=found.mean(), original=own.mean())
 
 
-def _histogram(reference: Items, rest: Items, now: Items, grouping: Grouping) -> tuple[float, str]:
-    one, other = (items.some(2 * MAX_ITEMS) for items in (reference.with_more(rest), now))
+def _histogram(reference: Items, rest: Items, theirs: Items, grouping: Grouping) -> Difference:
+    one, other = (items.some(2 * MAX_ITEMS) for items in (reference.with_more(rest), theirs))
     if not (figures := figures_of(one, other)):
-        return 1.0, ""
-    ours, theirs = (Counter(each.targets) for each in (one, other))
-    if len(ours) <= MAX_CLASSES:
+        return 1.0, None
+    of_one, of_other = (Counter(each.targets) for each in (one, other))
+    if len(of_one) <= MAX_CLASSES:
         values = np.unique(np.concatenate(figures), return_inverse=True)[1]
         chance = _together(one, other).chance_of_distances(values[:, None] != values)
     else:
         chance = _together(one, other).chance_of_figures(np.concatenate(figures))
-    [(target, count)] = theirs.most_common(1)
-    share, own = count / len(other), ours[target] / len(one)
-    return chance, (
-        f"the targets are not distributed as the original's: {len(theirs)} different ones among {len(other)}, in the "
-        f"original {len(ours)} among {len(one)}; the most frequent one makes up {share:.0%}, there {own:.0%}"
+    [(target, count)] = of_other.most_common(1)
+    return chance, SampleReason.OTHER_TARGETS(
+        candidate=(len(of_other), len(other)),
+        original=(len(of_one), len(one)),
+        share=count / len(other),
+        expected=of_one[target] / len(one),
     )
 
 

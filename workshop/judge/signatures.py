@@ -11,10 +11,10 @@ from workshop.probe.events import SAMPLES, Signatures
 Array = NDArray[np.float32]
 
 FLAT = 1e-3
-"""A channel counts as constant if the sum of its values' squared deviations is not above this."""
+"""Sum of squared deviations, at most, of the values of a channel that counts as constant."""
 
 SAME_PICTURE = 0.05
-"""Two signatures of unit variance belong to the same picture if their root mean square difference is below this.
+"""Root mean square difference, at most, of two signatures of unit variance that belong to the same picture.
 Rounding to uint8 gives 0.01; two crops of a photo differ by 0.1 and more."""
 
 

@@ -3,24 +3,41 @@
 import math
 import time
 
+from workshop.judge.reasons import Reason, ReasonKind
+
 MAX_EPOCHS = 60
-"""An epoch of the original may take this part of the time: where a small speedup is confirmed, the two scripts train 31
-epochs together, are started twice, and recompute steps; and the epoch that was cut is a step or two longer."""
+"""Epochs of the original that fit into the budget: an epoch takes a 60th of it at most. Where a small speedup is
+confirmed, the two scripts train 31 epochs together, are started twice, and recompute steps; and the epoch that was cut
+is a step or two longer."""
 
 ORIGINAL_EPOCHS, CANDIDATE_EPOCHS = 12, 9
-"""The epochs that each script trains until a race of three pairs is over, if a pair is an epoch of each."""
-
+"""Epochs that each script trains until a race of three pairs is over, if a pair is an epoch of each."""
 
 PART_S = 60.0
 """Seconds, at most, that the check of a solved part takes without a word of how long it will."""
 
 PARTS_PAIRS, PARTS_EPOCHS, SOLUTIONS_EPOCHS = 4, 1, 5
-"""Numbers of a check of a part that is soon decided: of the pairs of its race, of the epochs of a candidate between its
-warming up and the race, and of those of a solution that is timed."""
+"""Pairs of the race of a part that is soon decided, epochs of its candidate between warming up and the race, and epochs
+of a solution that is timed."""
+
+
+class TimeReason(ReasonKind):
+    """What is said of the time of a comparison."""
+
+    BUDGET_TOO_SMALL = "{epoch}: at least {at_least_s:.0f} s in all, and the budget is {budget_s:g} s"
+    TOO_LITTLE_LEFT = (
+        "{what} does not fit into the {left_s:.0f} s that are left of {budget_s:g} s: epochs took {original_s:.1f} s "
+        "and {candidate_s:.1f} s"
+    )
+    ALLOW_MORE = "Allow it more time, such as --budget {enough_s}."
 
 
 class OutOfTimeError(Exception):
     """What comes next in a comparison would end after its time is over."""
+
+    def __init__(self, reason: Reason) -> None:
+        super().__init__(str(reason))
+        self.reason = reason
 
 
 class TimePlan:
@@ -63,7 +80,8 @@ class TimePlan:
         at_least_s = passed_s + (ORIGINAL_EPOCHS - 1) * self.original_s
         self._needed_s = at_least_s + CANDIDATE_EPOCHS * self.original_s
         if at_least_s > self.budget_s:
-            raise OutOfTimeError(f"{epoch}: at least {at_least_s:.0f} s in all, and the budget is {self.budget_s:g} s")
+            figures = {"epoch": epoch, "at_least_s": at_least_s, "budget_s": self.budget_s}
+            raise OutOfTimeError(TimeReason.BUDGET_TOO_SMALL(**figures))
         about_s = min(self._needed_s, self.budget_s)
         longest = f"--budget N allows more or less than {self.budget_s:g} s"
         return f"{epoch}: about {about_s:.0f} s in all, more for a small speedup; {longest}"
@@ -79,15 +97,13 @@ class TimePlan:
     def require(self, epochs: int, what: str) -> None:
         """Raise an `OutOfTimeError` if this many epochs of each script do not fit into what is left."""
         if not self.fits(epochs):
-            seen = f"epochs took {self.original_s:.1f} s and {self.candidate_s:.1f} s"
-            left = f"the {max(self.left_s, 0.0):.0f} s that are left of {self.budget_s:g} s"
-            raise OutOfTimeError(f"{what} does not fit into {left}: {seen}")
+            seen = {"original_s": self.original_s, "candidate_s": self.candidate_s, "budget_s": self.budget_s}
+            raise OutOfTimeError(TimeReason.TOO_LITTLE_LEFT(what=what, left_s=max(self.left_s, 0.0), **seen))
 
     @property
-    def advice(self) -> str:
-        """A sentence that says how to allow more time."""
-        enough_s = 10 * math.ceil(max(2 * self.budget_s, self._needed_s) / 10)
-        return f"Allow it more time, such as --budget {enough_s}."
+    def advice(self) -> Reason:
+        """How to allow more time."""
+        return TimeReason.ALLOW_MORE(enough_s=10 * math.ceil(max(2 * self.budget_s, self._needed_s) / 10))
 
 
 def why_long(passed_s: float, original_s: float, candidate_s: float, solution: bool) -> str:

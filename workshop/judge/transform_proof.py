@@ -8,27 +8,63 @@ import numpy as np
 
 from workshop.judge.chosen_draws import check_draws_come_by_chance
 from workshop.judge.ledger import Ledger, epochs
+from workshop.judge.reasons import UNSEEN, Reason, ReasonKind
 from workshop.judge.signatures import distance
 from workshop.judge.two_samples import TOO_RARE, hypergeometric
-from workshop.judge.verdict import UnseenWork
 from workshop.probe.events import is_random
 from workshop.probe.messages import Repetition
 
 SAME_DECODED = 0.03
-"""The largest distance between signatures of decoded pictures. Honest decoders stay below 0.010; nearest-neighbour
+"""Distance, at most, between signatures of decoded pictures. Honest decoders stay below 0.010; nearest-neighbour
 interpolation gives 0.6, greyscale 1.1, JPEG quality 5 0.8, a JPEG draft 0.09, bicubic interpolation 0.06."""
 
 FEW = 0.05
-"""The share of steps, pictures or draws that may differ by chance."""
+"""Share, at most, of the steps, pictures or draws that may differ by chance."""
 
 SAME_RESULT = 0.005
-"""The largest difference between a transform's results for the same draw; rounding to bytes gives 0.001."""
+"""Difference, at most, between a transform's results for the same draw; rounding to bytes gives 0.001."""
 
 ALWAYS = 0.97
-"""A transform that was applied to this share of the pictures is applied to all: some are lost from sight."""
+"""Share, at least, of the pictures that a transform is seen on which is applied to all: some are lost from sight."""
 
 
-def check_decoded(original: Ledger, candidate: Ledger) -> Iterator[str]:
+class TransformReason(ReasonKind):
+    """What is said of the transforms that pictures go through."""
+
+    OTHER_DECODED_SIZE = "the pictures that enter {0} are {candidate} pixels, the original's {original}"
+    OTHER_DECODED = (
+        "{wrong} of {pictures} pictures that enter {0} are not what the original makes of the photos: their median "
+        "distance is {distance:.2f}, with honest decoders below 0.01"
+    )
+    LESS_OFTEN = "{0} was applied to {seen} of {pictures} pictures, in the original to {often} of {originals}"
+    NOT_ON_ALL = "{0} was applied to {seen} of {pictures} pictures, in the original to all"
+    NOT_SEEN_ON_ALL = (
+        "{0} was seen to be applied to {seen} of {pictures} pictures, and what makes the others cannot be seen: use "
+        "the transforms of torchvision, and call them as objects",
+        UNSEEN,
+    )
+    DRAW_SHARED = "{pictures} pictures share one draw of a random transform; in the original {originals}"
+    DRAW_NOT_OWN = "{pictures} pictures share one draw of a random transform; the original draws for each"
+    CHANGED_UNSEEN = (
+        "something that cannot be seen has changed {unseen} of {pictures} pictures on their way: use the transforms of "
+        "torchvision, and call them as objects",
+        UNSEEN,
+    )
+    OTHER_SETTING = "{0} has {1}={candidate}, in the original {original}"
+    ADDED = "{0} changes {changed} of {pictures} pictures, in the original none"
+    MAY_REPLACE = "{0}; whether it replaces another transform cannot be seen", UNSEEN
+    OTHER_RESULT = (
+        "{0} does not do what torchvision's {0} does: applied again with the same draw, {differing} of {pictures} "
+        "pictures differ"
+    )
+    NOT_APPLIED_AGAIN = "{errors} of {transforms} random transforms could not be applied again: {error}", UNSEEN
+    STATE_USED_BEFORE = (
+        "{again} of {draws} random transforms start from a random state that was used before: each picture needs a "
+        "draw of its own, in each worker"
+    )
+
+
+def check_decoded(original: Ledger, candidate: Ledger) -> Iterator[Reason]:
     """Check that the deterministic part of the preprocessing gives the same result for each photo."""
     ours, theirs = (
         [(each, each.decoded) for each in ledger.known_pictures if each.decoded is not None]
@@ -41,88 +77,81 @@ def check_decoded(original: Ledger, candidate: Ledger) -> Iterator[str]:
     first = next(names, "a random transform")  # one that contains others, as RandomApply, is not among them
     others = [each.decoded_size for each, _ in theirs if each.decoded_size not in sizes]
     if len(others) > FEW * len(theirs):
-        now, usual = (dimensions(size or ()) for size in (others[0], sizes.most_common(1)[0][0]))
-        yield f"the pictures that enter {first} are {now} pixels, the original's {usual}"
+        size, expected = (dimensions(size or ()) for size in (others[0], sizes.most_common(1)[0][0]))
+        yield TransformReason.OTHER_DECODED_SIZE(first, candidate=size, original=expected)
         return
     widths = {len(decoded) for _, decoded in ours}  # grey pictures have fewer channels
     known = {width: np.stack([decoded for _, decoded in ours if len(decoded) == width]) for width in widths}
     nearest = np.array([distance(known[len(each)], each).min() if len(each) in known else np.inf for _, each in theirs])
     wrong = nearest[nearest > SAME_DECODED]
     if len(wrong) > 2 * FEW * len(nearest):
-        yield (
-            f"{len(wrong)} of {len(nearest)} pictures that enter {first} are not what the original makes of the "
-            f"photos: their median distance is {np.median(wrong):.2f}, with honest decoders below 0.01"
-        )
+        median = np.median(wrong)
+        yield TransformReason.OTHER_DECODED(first, wrong=len(wrong), pictures=len(nearest), distance=median)
 
 
-def check_transforms(original: Ledger, candidate: Ledger) -> Iterator[str]:
+def check_transforms(original: Ledger, candidate: Ledger) -> Iterator[Reason]:
     """Check that each random transform is applied to each picture, with the same settings and its own random draw.
 
     Where the original leaves one out by chance, as inside of `RandomApply`, it must not be left out more often.
     """
-    usual = original.known_pictures
-    expected = dict.fromkeys(simple.name for each in usual for simple in each.simple)
+    ours = original.known_pictures
+    expected = dict.fromkeys(simple.name for picture in ours for simple in picture.simple)
     if not expected:
         return
     known, pictures = candidate.known_pictures, len(candidate.pictures)
     unseen = pictures - sum(not each.has_gap for each in known)
-    usual_shared, shared = (max((each.shared_by for each in of), default=1) for of in (usual, known))
+    our_shared, shared = (max((each.shared_by for each in of), default=1) for of in (ours, known))
     for name in filter(is_random, expected):
-        often, seen = (sum(name in [each.name for each in picture.simple] for picture in of) for of in (usual, known))
-        if often < ALWAYS * len(usual):
+        often, seen = (sum(name in [each.name for each in picture.simple] for picture in of) for of in (ours, known))
+        applied = {"seen": seen, "pictures": pictures}
+        if often < ALWAYS * len(ours):
             most = min(seen + unseen, pictures)
-            chance = hypergeometric(pictures, len(usual), often + most)[: most + 1].sum()
-            if usual_shared == 1 and chance < TOO_RARE:
-                yield f"{name} was applied to {seen} of {pictures} pictures, in the original to {often} of {len(usual)}"
+            chance = hypergeometric(pictures, len(ours), often + most)[: most + 1].sum()
+            if our_shared == 1 and chance < TOO_RARE:
+                yield TransformReason.LESS_OFTEN(name, **applied, often=often, originals=len(ours))
         elif seen >= ALWAYS * pictures:
             yield from _check_settings(name, original, candidate)
         elif seen + unseen < ALWAYS * pictures:
-            yield f"{name} was applied to {seen} of {pictures} pictures, in the original to all"
+            yield TransformReason.NOT_ON_ALL(name, **applied)
         else:
-            yield UnseenWork(
-                f"{name} was seen to be applied to {seen} of {pictures} pictures, and what makes the others cannot be "
-                "seen: use the transforms of torchvision, and call them as objects"
-            )
+            yield TransformReason.NOT_SEEN_ON_ALL(name, **applied)
             return
     yield from _check_no_more(original, candidate)
-    if shared > usual_shared:
-        says = f"in the original {usual_shared}" if usual_shared > 1 else "the original draws for each"
-        yield f"{shared} pictures share one draw of a random transform; {says}"
-    if unseen > FEW * pictures and not any(each.has_gap for each in usual):
-        yield UnseenWork(
-            f"something that cannot be seen has changed {unseen} of {pictures} pictures on their way: use the "
-            "transforms of torchvision, and call them as objects"
-        )
+    if shared > our_shared:
+        kind = TransformReason.DRAW_SHARED if our_shared > 1 else TransformReason.DRAW_NOT_OWN
+        yield kind(pictures=shared, originals=our_shared)
+    if unseen > FEW * pictures and not any(each.has_gap for each in ours):
+        yield TransformReason.CHANGED_UNSEEN(unseen=unseen, pictures=pictures)
 
 
-def _check_settings(name: str, original: Ledger, candidate: Ledger) -> Iterator[str]:
+def _check_settings(name: str, original: Ledger, candidate: Ledger) -> Iterator[Reason]:
     """Check that a transform has no settings that it never has in the original; for two crops, it may have two."""
     ours, theirs = (
         [each.settings for picture in ledger.known_pictures for each in picture.simple if each.name == name]
         for ledger in (original, candidate)
     )
     for setting in sorted(set().union(*ours)):
-        usual, now = ({each[setting] for each in of if setting in each} for of in (ours, theirs))
-        if others := now - usual:
-            yield f"{name} has {setting}={min(others)}, in the original {min(usual)}"
+        expected, found = ({each[setting] for each in of if setting in each} for of in (ours, theirs))
+        if others := found - expected:
+            yield TransformReason.OTHER_SETTING(name, setting, candidate=min(others), original=min(expected))
 
 
-def _check_no_more(original: Ledger, candidate: Ledger) -> Iterator[str]:
+def _check_no_more(original: Ledger, candidate: Ledger) -> Iterator[Reason]:
     """Check that, from the first random transform on, only those transforms change pictures that do in the original.
 
     A transform that replaces another, or something that cannot be seen, may do the same work.
     """
     ours, theirs = ([each.changed_by for each in ledger.known_pictures] for ledger in (original, candidate))
-    usual, known = set().union(*ours), {each.name for picture in original.known_pictures for each in picture.simple}
-    count = Counter(name for names in theirs for name in names - usual - known or names - usual)
-    replaced = usual - set().union(*theirs) or any(each.has_gap for each in original.known_pictures)
+    expected, known = set().union(*ours), {each.name for picture in original.known_pictures for each in picture.simple}
+    count = Counter(name for names in theirs for name in names - expected - known or names - expected)
+    replaced = expected - set().union(*theirs) or any(each.has_gap for each in original.known_pictures)
     for name, changed in count.items():
         if changed > FEW * len(theirs):
-            added = f"{name} changes {changed} of {len(theirs)} pictures, in the original none"
-            yield UnseenWork(f"{added}; whether it replaces another transform cannot be seen") if replaced else added
+            added = TransformReason.ADDED(name, changed=changed, pictures=len(theirs))
+            yield TransformReason.MAY_REPLACE(added) if replaced else added
 
 
-def check_repeated(original: Ledger, candidate: Ledger) -> Iterator[str]:
+def check_repeated(original: Ledger, candidate: Ledger) -> Iterator[Reason]:
     """Check that each random transform gives the same result as torchvision's own for the same draw.
 
     Transforms that differ in the original itself are left out.
@@ -136,17 +165,14 @@ def check_repeated(original: Ledger, candidate: Ledger) -> Iterator[str]:
         differing = sum(each.difference > SAME_RESULT for each in found)
         most = len(found) / 2 if any(each.threads for each in found) else 0  # threads share the random generator
         if differing > most:
-            yield (
-                f"{name} does not do what torchvision's {name} does: applied again with the same draw, {differing} of "
-                f"{len(found)} pictures differ"
-            )
+            yield TransformReason.OTHER_RESULT(name, differing=differing, pictures=len(found))
     errors = [each.error for each in candidate.repeated if each.error is not None]
     count = len(candidate.repeated)
     if len(errors) > FEW * count and not any(each.error is not None for each in original.repeated):
-        yield UnseenWork(f"{len(errors)} of {count} random transforms could not be applied again: {errors[0]}")
+        yield TransformReason.NOT_APPLIED_AGAIN(errors=len(errors), transforms=count, error=errors[0])
 
 
-def check_draws(original: Ledger, candidate: Ledger) -> Iterator[str]:
+def check_draws(original: Ledger, candidate: Ledger) -> Iterator[Reason]:
     """Check that no random state is used for two draws of the same process, or of the same epoch and rank."""
     steps = len(epochs(original)[0])
 
@@ -157,12 +183,9 @@ def check_draws(original: Ledger, candidate: Ledger) -> Iterator[str]:
         of_epoch = {(made.rank, bisect(ends, made.t), *draw) for made, *draw in draws}
         return len(draws) - min(len(of_process), len(of_epoch)), len(draws)
 
-    (usual, _), (now, draws) = repeated(original), repeated(candidate)
-    if not usual and now > 2 * FEW * draws:
-        yield (
-            f"{now} of {draws} random transforms start from a random state that was used before: each picture needs a "
-            "draw of its own, in each worker"
-        )
+    (ours, _), (again, draws) = repeated(original), repeated(candidate)
+    if not ours and again > 2 * FEW * draws:
+        yield TransformReason.STATE_USED_BEFORE(again=again, draws=draws)
 
 
 TRANSFORM_CHECKS = (check_decoded, check_transforms, check_draws, check_repeated, check_draws_come_by_chance)

@@ -15,22 +15,25 @@ from numpy.typing import NDArray
 Array = NDArray[Any]
 
 PERMUTATIONS = 500
-"""The number of times that items change places between the samples."""
+"""Times that items change places between the samples."""
 
 NEIGHBOURS = 3
-"""The number of nearest items that are looked at."""
+"""Nearest items of each that are looked at."""
 
 NEAR_PAIRS = (2, 8, 32)
-"""Among so many items, the nearest pair is looked at; among twice as many, the two nearest ones. Each is tried."""
+"""Items for each of the nearest pairs that are looked at: with 8, the 10 nearest pairs of 80 items. Each is tried."""
 
 LEVELS = 64
-"""Values are counted in this many ranges, with about as many in each, and pairs of neighbours in as many squares."""
+"""Ranges, with about as many values in each, in which values are counted; pairs of neighbours, in as many squares."""
 
 TOO_RARE = 1e-6
-"""Samples that differ so much by chance are not of the same source."""
+"""Chance, at least, of a difference between samples of one source: what is rarer shows that they are of two."""
 
 RARE = 0.005
-"""The original's own epochs that differ by a smaller chance are not of one source; a candidate's then need not be."""
+"""Chance, at least, of the difference between the original's own epochs; where it is rarer, nothing is asked for."""
+
+MAX_DEVIATIONS = 5.0
+"""Standard deviations, at most, by which a figure may be off by chance."""
 
 
 @dataclass(frozen=True)

@@ -6,18 +6,30 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from workshop.errors import EXIT_CRASHED
+from workshop.judge.reasons import UNSEEN, Reason, ReasonKind
 from workshop.runs.other_load import OtherLoad
 from workshop.runs.script import ScriptError, UnseenError
 from workshop.runs.script_output import shorten
 
-SCHEMA_VERSION = 2
-"""The version of a verdict's fields in JSON: since 2, there are `unraced` and `timing`."""
+SCHEMA_VERSION = 3
+"""The version of a verdict's fields in JSON: since 2, there are `unraced` and `timing`; since 3, `kinds`."""
 
 HALF_DONE = "half done"
 """The state of a part that asks for an answer and a change, when only one of them is right."""
 
 MEANINGLESS = 100
-"""An interval whose ends differ by this factor says nothing about a speedup."""
+"""Times, at least, that one end of an interval is the other, for it to say nothing about a speedup."""
+
+
+class VerdictReason(ReasonKind):
+    """What is said of a script that broke, or whose work cannot be seen."""
+
+    SCRIPT_UNSEEN = "what {script} does cannot be seen: {error}", UNSEEN
+    CRASHED = "{script} crashed: {error}"
+    STOPPED = "{script} was stopped: {error}"
+    NOT_TRAINED = "the script does not train: {error}"
+    HOW_IT_RUNS_ALONE = "{sentence}"
+    WORK_UNSEEN = "the judge cannot see whether it is the same work: {0}", UNSEEN
 
 
 class Outcome(enum.Enum):
@@ -133,17 +145,29 @@ class NotLookedAt:
 
 
 @dataclass(frozen=True)
+class NextStep:
+    """What to do next."""
+
+    commands: tuple[str, ...] = ()
+    """Commands to type."""
+    words: Reason | None = None
+    """What to do, in a sentence that names the commands, if there are any; None where they say it themselves."""
+
+    def __str__(self) -> str:
+        return str(self.words) if self.words else "\n".join(self.commands)
+
+
+@dataclass(frozen=True)
 class Verdict:
     """The end of a check."""
 
     subject: str
     """The part, or the script."""
     outcome: Outcome
-    reasons: tuple[str, ...]
-    """Sentences, the most important first."""
+    reasons: tuple[Reason, ...]
+    """Why it is as it is, the most important first."""
     speed: Speed | None = None
-    next: str = ""
-    """What to look at next."""
+    next: NextStep = NextStep()
     output: str = ""
     """The end of what the script printed, if it broke."""
     shares: dict[str, float] = field(default_factory=dict)
@@ -190,7 +214,7 @@ class Verdict:
     @property
     def is_same_work(self) -> bool:
         """Whether the work was proven to be the same, also where it was not decided how much faster it is."""
-        return self.speed is not None and not any(isinstance(each, UnseenWork) for each in self.reasons)
+        return self.speed is not None and not any(reason.is_unseen for reason in self.reasons)
 
     @property
     def unraced(self) -> str:
@@ -201,11 +225,13 @@ class Verdict:
         return "a script that does other work is not raced" if is_other else "the check ended before a race"
 
     def as_dict(self) -> dict[str, Any]:
-        """Return plain values for JSON, with the `exit_code`, and why there was no race, if there was none."""
-        outcome = {"outcome": self.outcome.value, "exit_code": self.outcome.exit_code, "unraced": self.unraced}
-        outcome |= {"state": self.state}
-        machine = {"machine": self.machine and self.machine.as_dict()}
-        return {"schema_version": SCHEMA_VERSION, **asdict(self), **outcome, **machine}
+        """Return plain values for JSON: sentences, with the names of their kinds, and why there was no race, if so."""
+        plain = asdict(replace(self, reasons=(), next=NextStep()))
+        plain |= {"reasons": tuple(map(str, self.reasons)), "next": str(self.next)}
+        plain |= {"kinds": [part.kind.label for reason in self.reasons for part in reason.parts]}
+        plain |= {"outcome": self.outcome.value, "exit_code": self.outcome.exit_code, "unraced": self.unraced}
+        plain |= {"state": self.state, "machine": self.machine and self.machine.as_dict()}
+        return {"schema_version": SCHEMA_VERSION, **plain}
 
 
 def broken(subject: str, error: ScriptError, original: str = "", called: str = "the original") -> Verdict:
@@ -214,11 +240,13 @@ def broken(subject: str, error: ScriptError, original: str = "", called: str = "
     It may be the one named `original`, and `called` so: then there is nothing to compare with.
     """
     if isinstance(error, UnseenError):
-        return Verdict(subject, Outcome.UNDECIDED, (f"what {error.script} does cannot be seen: {error}",))
-    outcome, says = Outcome.BROKEN, f"{error.script} {'crashed' if error.exit_code else 'was stopped'}"
+        reason = VerdictReason.SCRIPT_UNSEEN(script=error.script, error=error)
+        return Verdict(subject, Outcome.UNDECIDED, (reason,))
+    outcome, kind = Outcome.BROKEN, VerdictReason.CRASHED if error.exit_code else VerdictReason.STOPPED
     if error.exit_code == 0:
-        outcome, says = Outcome.OTHER_WORK, "the script does not train"
-    reasons = (f"{says}: {error}", *filter(None, [error.about_alone]))
+        outcome, kind = Outcome.OTHER_WORK, VerdictReason.NOT_TRAINED
+    alone = [VerdictReason.HOW_IT_RUNS_ALONE(sentence=error.about_alone)] * bool(error.about_alone)
+    reasons = (kind(script=error.script, error=error), *alone)
     verdict = Verdict(subject, outcome, reasons, output=shorten(error.output))
     if error.script != original or original == subject:  # two scripts of one name cannot be told apart
         return verdict
@@ -226,16 +254,12 @@ def broken(subject: str, error: ScriptError, original: str = "", called: str = "
     return replace(verdict, outcome=Outcome.BROKEN, words=f"{called} {how}")
 
 
-class UnseenWork(str):
-    """A sentence that says what cannot be seen, and how to make it visible."""
-
-
-def other_work(subject: str, complaints: Sequence[str]) -> Verdict | None:
+def other_work(subject: str, complaints: Sequence[Reason]) -> Verdict | None:
     """Return the verdict on the complaints of `differences`; None if there are none.
 
-    If all of them are `UnseenWork`, the verdict is undecided.
+    If all of them say only what cannot be seen, the verdict is undecided.
     """
-    if refused := tuple(complaint for complaint in complaints if not isinstance(complaint, UnseenWork)):
+    if refused := tuple(complaint for complaint in complaints if not complaint.is_unseen):
         return Verdict(subject, Outcome.OTHER_WORK, refused)
-    reasons = tuple(f"the judge cannot see whether it is the same work: {complaint}" for complaint in complaints)
+    reasons = tuple(map(VerdictReason.WORK_UNSEEN, complaints))
     return Verdict(subject, Outcome.UNDECIDED, reasons) if reasons else None

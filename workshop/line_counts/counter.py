@@ -30,13 +30,13 @@ from workshop.probe.internals import SET_SIGNALS, SIGNAL_MODULE, WORKER_LOOP, wo
 from workshop.probe.settings import CountedRun
 
 WRITE_EVERY_S = 1.0
-"""The time between two writings of what has been counted, where writing takes next to no time."""
+"""Seconds, at least, between two writings of what has been counted."""
 
 MAX_SHARE = 0.01
-"""The largest share of the time that writing may take, unless that would be seldom."""
+"""A share of the time, at most, that writing takes, unless it would be seldom."""
 
 MAX_PAUSE_S = 4.0
-"""The longest time between two writings: a process that does not end when it is told to is killed after 10 s."""
+"""Seconds, at most, between two writings: a process that does not end when it is told to is killed after 10 s."""
 
 MONITORING: Any = getattr(sys, "monitoring", None)
 """How Python reports the lines that run, from 3.12 on."""
@@ -76,7 +76,7 @@ class LineCounter:
 
     def _counted(self, code: CodeType) -> CodeType:
         """Return code of which the functions inside are counted, and it is itself."""
-        inside = [self._counted(each) if isinstance(each, CodeType) else each for each in code.co_consts]
+        inside = [self._counted(value) if isinstance(value, CodeType) else value for value in code.co_consts]
         code = code.replace(co_consts=tuple(inside))
         if not self._is_wanted(code):
             return code

@@ -55,7 +55,7 @@ class ImportHook:
             return True
         file = Path(path).resolve()
         inside = (file.relative_to(folder) for folder in self.more if file.is_relative_to(folder))
-        return any(not LIBRARY_FOLDERS.search(each.as_posix()) for each in inside)
+        return any(not LIBRARY_FOLDERS.search(path.as_posix()) for path in inside)
 
     def _finder(self, path: str) -> "_ScriptFinder":
         """Return what finds the code of a script, as a path hook does; an ImportError leaves the path to the others."""

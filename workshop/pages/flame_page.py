@@ -1,5 +1,7 @@
 """Draws a flame graph in the format that the name of its file asks for: as a page, a picture, or for speedscope."""
 
+import json
+from collections import defaultdict
 from collections.abc import Sequence
 from html import escape
 from pathlib import Path
@@ -8,8 +10,7 @@ from workshop.errors import WorkshopError
 from workshop.pages import template
 from workshop.pages.flame_svg import svg
 from workshop.pages.flame_tree import WAITING_THREADS, Kind, Label, Node, build
-from workshop.pages.speedscope import speedscope
-from workshop.profiles.stacks import Recording
+from workshop.profiles.stacks import Frame, Recording
 
 BODY = """\
 <div id="tools">
@@ -80,3 +81,46 @@ def page(root: Node, title: str, compared: bool = False, notes: Sequence[str] = 
     }
     on_top = "".join(f"<p>{escape(note)}</p>\n" for note in notes)
     return template.fill(title, on_top + BODY, "workshop flamegraph", "flame_graph.js", data)
+
+
+def speedscope(recording: Recording, title: str) -> str:
+    """Return a file with a profile for each process and thread, the busiest first; weights are samples.
+
+    The format is that of https://www.speedscope.app/file-format-schema.json.
+    """
+    frames: dict[Frame, int] = {}
+    samples: dict[str, list[list[int]]] = defaultdict(list)
+    weights: dict[str, list[int]] = defaultdict(list)
+    for stack in recording.stacks:
+        name = ", ".join(str(part) for part in (*stack.processes[-1:], stack.thread) if part) or title
+        samples[name].append([frames.setdefault(frame, len(frames)) for frame in stack.frames])
+        weights[name].append(stack.samples)
+    profiles = [
+        {
+            "type": "sampled",
+            "name": name,
+            "unit": "none",
+            "startValue": 0,
+            "endValue": sum(weights[name]),
+            "samples": samples[name],
+            "weights": weights[name],
+        }
+        for name in sorted(samples, key=lambda name: (-sum(weights[name]), name))
+    ]
+    shared = [
+        {"name": frame.name}
+        | ({"file": frame.path} if frame.path else {})
+        | ({"line": frame.line} if frame.line else {})
+        for frame in frames
+    ]
+    return json.dumps(
+        {
+            "$schema": "https://www.speedscope.app/file-format-schema.json",
+            "exporter": "profiling-workshop",
+            "name": title,
+            "activeProfileIndex": 0,
+            "shared": {"frames": shared},
+            "profiles": profiles,
+        },
+        separators=(",", ":"),
+    )

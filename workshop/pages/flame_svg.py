@@ -4,15 +4,11 @@ from collections.abc import Iterator
 from html import escape
 
 from workshop.pages.flame_tree import WAITING_THREADS, Kind, Node
+from workshop.terminal import cut
 
-WIDTH = 1200
-ROW = 17
-HEAD = 46
-THINNEST = 0.4
-DEEPEST_THREADS = 3
-"""Threads are below the root, the file and the process."""
-CHARACTER = 6.7
-"""The width of a character in pixels, rounded up, in a monospace font of 11 px."""
+WIDTH, HEAD, ROW, CHARACTER = 1200, 46, 17, 6.7
+"""Pixels: the width of the picture; the heights of what is above the frames, and of a frame; and the width of a
+character of the monospace font, rounded up."""
 
 STYLE = """\
 svg { background: #fff; font: 11px monospace; }
@@ -38,9 +34,9 @@ def svg(root: Node, title: str, compared: bool = False) -> str:
 
     What an import does is left out, and so are threads that only wait; the title says how many samples they have.
     """
-    now, earlier = _without_waiting(root)
-    if now or earlier:
-        samples = f"{now} and {earlier} samples" if compared else f"{now} samples"
+    after, before = _without_waiting(root)
+    if after or before:
+        samples = f"{after} and {before} samples" if compared else f"{after} samples"
         title += f", without {samples} of {WAITING_THREADS}"
     boxes = list(_boxes(root))
     height = HEAD + ROW * (max(depth for _, depth, _, _ in boxes) + 1) + 8
@@ -57,16 +53,16 @@ def svg(root: Node, title: str, compared: bool = False) -> str:
         if compared:
             says += f"; {node.before} before"
             look = _change(node, max(root.samples, root.before))
-        room = int((width - 4) / CHARACTER)
-        text = node.label.text if len(node.label.text) <= room else node.label.text[: room - 1] + "…"
-        words = f'<text x="{left + 2:.1f}" y="{y + 12}">{escape(text)}</text>' if room >= 3 else ""
+        letters = int((width - 4) / CHARACTER)
+        text = escape(cut(node.label.text, letters))
+        words = f'<text x="{left + 2:.1f}" y="{y + 12}">{text}</text>' if letters >= 3 else ""
         box = f'<rect x="{left:.2f}" y="{y}" width="{width:.2f}" height="{ROW - 1}" rx="1.5" {look}/>'
         lines.append(f"<g><title>{escape(says)}</title>{box}{words}</g>")
     return "\n".join([*lines, "</svg>", ""])
 
 
 def _boxes(root: Node) -> Iterator[tuple[Node, int, float, float]]:
-    """Yield each node that is wide enough to be seen, with its depth, left edge and width."""
+    """Yield each node that is wide enough to be seen, 0.4 pixels, with its depth, left edge and width."""
     scale = WIDTH / (root.samples or 1)
     waiting = [(root, 0, 0.0)]
     while waiting:
@@ -75,7 +71,7 @@ def _boxes(root: Node) -> Iterator[tuple[Node, int, float, float]]:
         if node.label.is_import:
             continue
         for child in node.sorted_children():
-            if child.samples * scale >= THINNEST:
+            if child.samples * scale >= 0.4:
                 waiting.append((child, depth + 1, left))
             left += child.samples * scale
 
@@ -84,11 +80,11 @@ def _without_waiting(node: Node, depth: int = 0) -> tuple[int, int]:
     """Take the threads that only wait out of a tree, and return how many samples they have, and had before."""
     if node.label.text == WAITING_THREADS:
         gone = node.samples, node.before
-    elif depth > DEEPEST_THREADS:
+    elif depth > 3:  # threads are below the root, the file and the process
         gone = 0, 0
     else:
         of_children = [_without_waiting(child, depth + 1) for child in (node.children or {}).values()]
-        gone = sum(now for now, _ in of_children), sum(before for _, before in of_children)
+        gone = sum(after for after, _ in of_children), sum(before for _, before in of_children)
     node.samples, node.before = node.samples - gone[0], node.before - gone[1]
     return gone
 

@@ -10,11 +10,8 @@ from workshop.traces import breakdown
 from workshop.traces.intervals import Ints
 from workshop.traces.path import dependencies
 from workshop.traces.path.critical_path import of_typical_step
-from workshop.traces.trace import EventColumns, Trace
+from workshop.traces.trace import DATA_WAIT, EventColumns, Trace
 from workshop.traces.trace_files import Rank
-
-DEEPEST = 8
-"""The number of levels that are drawn of events inside events."""
 
 KINDS = ("computation", "communication", "memory", "operator", "python", "delay", "wait", "step")
 
@@ -61,7 +58,7 @@ def lanes(rank: Rank, trace: Trace) -> Iterator[Lanes]:
     main = trace.on_main_thread
     annotated = trace.of("user_annotation")
     step = main & annotated & trace.named("ProfilerStep")
-    waits = main & annotated & trace.named(r"enumerate\(DataLoader\)")
+    waits = main & annotated & trace.named(DATA_WAIT)
     working = (main & trace.of("cpu_op")) | waits
     communication = trace.named(breakdown.CPU_COMMUNICATION) & ~working
     step_kind, wait, operator, talk = (KINDS.index(kind) for kind in ("step", "wait", "operator", "communication"))
@@ -95,7 +92,7 @@ def _path(rank: Rank, trace: Trace) -> Iterator[Lanes]:
 
 
 def _lanes(label: str, names: list[str], events: EventColumns, kind: Ints) -> Lanes:
-    """Return a row of some events, in which an event is above those that it contains."""
+    """Return a row of some events, in which an event is above those that it contains, down to eight levels."""
     order = np.lexsort((-events.dur, events.ts))
     ends: list[int] = []
     depths = []
@@ -105,7 +102,5 @@ def _lanes(label: str, names: list[str], events: EventColumns, kind: Ints) -> La
         depths.append(len(ends))
         ends.append(end)
     lane = np.array(depths, np.int64)
-    shown = order[lane < DEEPEST]
-    return Lanes(
-        label, names, events.name[shown], kind[shown], lane[lane < DEEPEST], events.ts[shown], events.dur[shown]
-    )
+    lane, shown = lane[lane < 8], order[lane < 8]
+    return Lanes(label, names, events.name[shown], kind[shown], lane, events.ts[shown], events.dur[shown])

@@ -9,7 +9,7 @@ from workshop.profiles.line_profile import Function, LineProfile
 from workshop.profiles.line_tables import LineTable
 
 MIN_HEAT = 0.001
-"""A line with a smaller share of the run's time is not coloured; functions with less are listed last."""
+"""A share of the run's time: a line with less is not coloured, and functions with less are listed last."""
 
 EXPLANATION = """\
 The time of a line includes the time of what it calls, so that a function and its caller both have it. The share is that

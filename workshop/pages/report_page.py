@@ -14,19 +14,11 @@ from workshop.runs.other_load import about
 
 Values = Mapping[str, Any]
 
-MAX_CHECKS = 100
-"""The most checks that are listed, which are the last ones; the number of the others is named."""
-
-MAX_BAR = 1.5
-"""How far the picture reaches, in best speedups: wider intervals end at its edge."""
-
 EXPLANATION = """\
 Bars begin at 0, and the thin line is 1x: as fast as before. The mark on a bar is the 95 % interval of the speedup. Each
 part has its own script to be faster than, named below; so these speedups are not to be multiplied."""
 
 OF_MEMORY = "Two bars below each other are the memory, before and after, on a scale of their own."
-
-MIB = 1 << 20
 
 PROMISE = """\
 All figures were measured as <code>workshop check</code> or a profiler ran. What has no figure was not measured."""
@@ -71,11 +63,14 @@ def _summary(found: Values, now: datetime) -> str:
 
 
 def _parts(parts: Sequence[Values]) -> str:
-    """Draw a row for each part: whether it is done, and the bar of its speedup on one scale with all others."""
+    """Draw a row for each part: whether it is done, and the bar of its speedup on one scale with all others.
+
+    The picture reaches to 1.5 times the best speedup: wider intervals end at its edge.
+    """
     gains = [part["shown"]["gain"] for part in parts if part["shown"] and part["shown"]["gain"]]
     best = max((gain["ratio"] for gain in gains), default=1.0)
     widest = max([1.0, best, *(gain["high"] or 0.0 for gain in gains)])
-    scale = min(widest, MAX_BAR * max(best, 1.0)) * 1.02
+    scale = min(widest, 1.5 * max(best, 1.0)) * 1.02
     return f'<div class="parts">{"".join(_part(part, scale) for part in parts)}</div>'
 
 
@@ -127,8 +122,8 @@ def _memory_gauge(memory: Values) -> str:
 
 def _from_to(memory: Values) -> str:
     """Return the memory before and after: "155 → 23 MiB"."""
-    after = f"{memory['after_bytes'] / MIB:.0f} MiB"
-    return after if memory["before_bytes"] is None else f"{memory['before_bytes'] / MIB:.0f} → {after}"
+    after = f"{memory['after_bytes'] / 2**20:.0f} MiB"
+    return after if memory["before_bytes"] is None else f"{memory['before_bytes'] / 2**20:.0f} → {after}"
 
 
 def _why_no_gain(part: Values) -> str:
@@ -200,11 +195,11 @@ def _memory(memory: Values) -> Iterator[str]:
     yield "<h3>Memory of all tensors at the peak</h3>"
     rows = {f"before: {memory['before']}": memory["before_bytes"], f"after: {memory['after']}": memory["after_bytes"]}
     rows["the limit"] = memory["limit_bytes"]
-    most = max(each for each in rows.values() if each is not None)
+    most = max(row for row in rows.values() if row is not None)
     for label, each in rows.items():
         if each is not None:
             colour = "var(--rest)" if label == "the limit" else "var(--memory)"
-            yield bar(label, [(colour, each / most, label)], f"{each / MIB:.1f} MiB")
+            yield bar(label, [(colour, each / most, label)], f"{each / 2**20:.1f} MiB")
 
 
 def _race(check: Values) -> Iterator[str]:
@@ -282,8 +277,8 @@ def _pages(pages: Sequence[Values], folder: Path) -> str:
 def _machines(checks: Sequence[Values]) -> Iterator[str]:
     """Yield a table for each machine, with the versions and the checks that ran there."""
     groups: dict[str, list[Values]] = {}
-    for each in checks:
-        groups.setdefault(str((each["machine"], each["versions"], each["device"])), []).append(each)
+    for check in checks:
+        groups.setdefault(str((check["machine"], check["versions"], check["device"])), []).append(check)
     for of_one in groups.values():
         machine, versions = of_one[0]["machine"], of_one[0]["versions"]
         gpus = machine["gpus"]
@@ -304,14 +299,15 @@ def _machines(checks: Sequence[Values]) -> Iterator[str]:
 
 
 def _checks(checks: Sequence[Values]) -> str:
-    rows = []
-    for each in reversed(checks[-MAX_CHECKS:]):
+    """List the last hundred checks, the newest first, and the number of the others."""
+    rows, shown = [], checks[-100:]
+    for each in reversed(shown):
         gain, memory = each["gain"], each["memory"]
         found = f"{gain['text']} ({gain['interval']})" if gain else "not measured" if each["unraced"] else ""
         found = _from_to(memory) if memory else found
         cells = (_date(each["at"]), _short(each), each["state"], found, _seconds(each["seconds"]))
         rows.append(f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in cells)}</tr>")
-    more = len(checks) - MAX_CHECKS
+    more = len(checks) - len(shown)
     note = f'<p class="quiet">{more} earlier ones are left out.</p>' if more > 0 else ""
     return table(("date", "part", "verdict", "speedup, memory", "it took"), rows, "texts") + note
 

@@ -9,12 +9,10 @@ from workshop.pages.lanes import Lanes, lanes
 from workshop.pages.template import bar, keys, section, table
 from workshop.pages.trace_page import with_timeline
 from workshop.probe.phases import TRACED
-from workshop.traces.comparison.change_text import TITLES, milliseconds, sentences, short
+from workshop.traces.comparison.change_text import milliseconds, sentences, short
 from workshop.traces.comparison.difference import RunDifference, TimeChange
+from workshop.traces.comparison.step_times import TABLES
 from workshop.traces.trace_files import Traces
-
-MAX_CHANGES = 20
-"""The number of rows that a table shows."""
 
 HEADERS = ("name", "before ms", "after ms", "change ms", "± ms", "")
 
@@ -51,10 +49,10 @@ def _phases(difference: RunDifference) -> str:
 def _tables(difference: RunDifference) -> Iterator[str]:
     for name, changes in difference.tables.items():
         if changes:
-            more = len(changes) - MAX_CHANGES
+            shown = changes[:20]
+            more = len(changes) - len(shown)
             note = f'<p class="quiet">{more} more changed less, or within noise.</p>' if more > 0 else ""
-            rows = map(_row, changes[:MAX_CHANGES])
-            yield section(TITLES[name], table(HEADERS, rows, "changes") + note)
+            yield section(TABLES[name], table(HEADERS, map(_row, shown), "changes") + note)
 
 
 def _row(change: TimeChange) -> str:

@@ -11,28 +11,26 @@ from workshop.probe.phases import TRACED
 from workshop.traces.breakdown import Row
 from workshop.traces.table_text import TextTable, text_table
 from workshop.traces.trace_files import Traces
-from workshop.traces.trace_findings import TraceFinding, all_clear
+from workshop.traces.trace_findings import all_clear
 
 MAX_EVENTS = 200_000
-"""The most events that a page shows, which are the longest ones; the number of the others is named."""
+"""Events, at most, that a page shows, which are the longest ones; the number of the others is named."""
 
 BARS = {
     "temporal": (
         "The time of each device",
         {
-            "compute_time(us)": "var(--computation)",
-            "non_compute_time(us)": "var(--communication)",
-            "idle_time(us)": "var(--rest)",
+            "compute": ("compute_time(us)", "var(--computation)"),
+            "other": ("non_compute_time(us)", "var(--communication)"),
+            "idle": ("idle_time(us)", "var(--rest)"),
         },
     ),
     "steps": (
         "What the thread that trains does in each step",
-        {f"{phase}(us)": phase.colour for phase in TRACED},
+        {str(phase): (f"{phase}(us)", phase.colour) for phase in TRACED},
     ),
 }
-"""The title of each chart, and the columns of its table with their colours, by the name of the table."""
-
-MAX_BARS = 24
+"""The title of each chart and its parts, with the key of each in the rows and its colour, by the name of the table."""
 
 TIMELINE = """\
 <p class="keys" id="keys"></p>
@@ -41,12 +39,13 @@ TIMELINE = """\
 <p id="details" aria-live="polite">&nbsp;</p>"""
 
 
-def page(traces: Traces, tables: dict[str, list[Row]], findings: list[TraceFinding]) -> str:
-    """Return a page that shows traces, the tables of their analyses by name, and what costs time."""
+def page(traces: Traces, tables: dict[str, list[Row]], findings: list[tuple[float | None, str]]) -> str:
+    """Return a page that shows traces, the tables of their analyses by name, and what costs time: shares, sentences."""
     names = ", ".join(sorted({trace.path.name for trace in traces.values()})[:3])
     title = f"{len(traces)} trace{'s' * (len(traces) != 1)}: {names}"
-    shares = ["" if finding.share is None else f"<b>{finding.share:.0%}</b> " for finding in findings]
-    costs = "".join(f"<li>{share}{escape(str(each))}</li>" for share, each in zip(shares, findings, strict=True))
+    costs = "".join(
+        f"<li>{'' if share is None else f'<b>{share:.0%}</b> '}{escape(sentence)}</li>" for share, sentence in findings
+    )
     costs = section(
         "What it costs, of the whole time", f'<ol id="findings">{costs or f"<li>{all_clear(traces)}</li>"}</ol>'
     )
@@ -65,18 +64,18 @@ def with_timeline(title: str, body: str, rows: list[tuple[Lanes, int]], below: s
 
 
 def _charts(tables: dict[str, list[Row]], several: bool) -> Iterable[str]:
-    for name, (title, columns) in BARS.items():
+    for name, (title, parts) in BARS.items():
         if rows := tables.get(name):
-            bars = "".join(_bar(row, columns, several) for row in rows[:MAX_BARS])
-            yield section(title, keys({_plain(column): colour for column, colour in columns.items()}) + bars)
+            bars = "".join(_bar(row, parts, several) for row in rows[:24])
+            yield section(title, keys({part: colour for part, (_, colour) in parts.items()}) + bars)
 
 
 def _tables(tables: dict[str, list[Row]], several: bool) -> Iterable[str]:
     """Yield the tables that the terminal shows; `several` says whether they are of several ranks."""
     for name, rows in tables.items():
         if rows and (found := text_table(name, rows, several)):
-            words = [at for at, column in enumerate(found.columns) if not column.is_number]
-            header = [escape(column.header) for column in found.columns]
+            words = [at for at, column in enumerate(found.columns) if not column.unit]
+            header = [escape(column.heading) for column in found.columns]
             more = f'<p class="quiet">{found.left_out} more are in --json.</p>' if found.left_out else ""
             yield section(found.title, table(header, (_row_of(found, row) for row in found.rows), words=words) + more)
 
@@ -84,23 +83,19 @@ def _tables(tables: dict[str, list[Row]], several: bool) -> Iterable[str]:
 def _row_of(found: TextTable, row: list[str]) -> str:
     cells = []
     for column, cell in zip(found.columns, row, strict=True):
-        kind = "" if column.is_number else ' class="word name"' if column.is_name else ' class="word"'
+        kind = "" if column.unit else ' class="word name"' if column.is_name else ' class="word"'
         cells.append(f"<td{kind}>{escape(cell)}</td>")
     return f"<tr>{''.join(cells)}</tr>"
 
 
-def _bar(row: Row, columns: dict[str, str], several: bool) -> str:
-    whole = sum(row[column] for column in columns) or 1.0
+def _bar(row: Row, parts: dict[str, tuple[str, str]], several: bool) -> str:
+    whole = sum(row[key] for key, _ in parts.values()) or 1.0
     label = f"rank {row['rank']}, " * several + (f"step {row['step']}" if "step" in row else f"device {row['device']}")
-    parts = [
-        (colour, row[column] / whole, f"{_plain(column)}: {row[column] / 1000:.3f} ms, {row[column] / whole:.1%}")
-        for column, colour in columns.items()
+    drawn = [
+        (colour, row[key] / whole, f"{part}: {row[key] / 1000:.3f} ms, {row[key] / whole:.1%}")
+        for part, (key, colour) in parts.items()
     ]
-    return bar(label, parts, f"{whole / 1000:.1f} ms")
-
-
-def _plain(column: str) -> str:
-    return column.removesuffix("(us)").replace("_time", "").replace("non_compute", "other")
+    return bar(label, drawn, f"{whole / 1000:.1f} ms")
 
 
 def timeline(rows: list[tuple[Lanes, int]]) -> Row:

@@ -17,8 +17,7 @@ from filelock import Timeout
 
 from workshop.errors import DownloadError
 from workshop.pets.layout import BASE_FOLDER, SOURCE
-from workshop.pets.progress_bar import progress_bar
-from workshop.pets.staging import staging_folder
+from workshop.pets.staging import progress_bar, staging_folder
 
 OFFLINE_VARIABLE = "WORKSHOP_OFFLINE"
 """The environment variable that forbids the network if it has any value but 0."""
@@ -30,11 +29,11 @@ ARCHIVES = {
 """The files at the source, with the MD5 checksums that the set's authors and torchvision give."""
 
 SPACE_BYTES = 1_700_000_000
-"""The room for the archives and the files unpacked from them, which exist side by side for a moment."""
+"""Bytes, at least, for the archives and the files unpacked from them, which exist side by side for a moment."""
 
-_SILENCE_S = 10.0  # a connection that sends nothing for this time is given up
-_TRIES = 3  # after so many tries in a row without a single byte, the download is given up
-_PAUSE_S = 1.0  # between two tries
+_SILENCE_S = 10.0  # seconds, at most, in which a connection sends nothing
+_TRIES = 3  # in a row, at most, without a single byte
+_PAUSE_S = 1.0  # seconds between two tries
 
 
 def is_offline() -> bool:

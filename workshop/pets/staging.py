@@ -1,10 +1,16 @@
-"""A hidden folder in which a set grows, so that it appears under its own name only when it is whole."""
+"""A set in the making: the hidden folder in which it grows until it is whole, and the bar that shows how far it is."""
 
-from collections.abc import Iterator
+import sys
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 from filelock import FileLock
+from tqdm import tqdm
+
+LOG_EVERY_S = 30.0
+"""Seconds between two lines of progress where stderr is no terminal."""
 
 
 @contextmanager
@@ -26,3 +32,10 @@ def staging_folder(root: Path, name: str, *, wait: bool) -> Iterator[Path]:
         finally:
             with suppress(OSError):  # it was renamed, or holds something that the next try can use
                 folder.rmdir()
+
+
+def progress_bar(of: Iterable[Any] | None = None, **options: Any) -> Any:
+    """Return a bar of tqdm; without a terminal, it is drawn at the beginning, at the end, and each half a minute."""
+    if not sys.stderr.isatty():
+        options |= {"mininterval": LOG_EVERY_S, "maxinterval": LOG_EVERY_S}
+    return tqdm(of, **options)

@@ -18,10 +18,9 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from workshop.errors import NO_ROOM
+from workshop.errors import DISK_FULL
 from workshop.pets.layout import BREEDS, Breed, PetFolder, Species
-from workshop.pets.progress_bar import progress_bar
-from workshop.pets.staging import staging_folder
+from workshop.pets.staging import progress_bar, staging_folder
 
 NUMBERS = {"trainval": range(1, 11), "test": range(11, 21)}
 """The numbers of the pictures of each breed, for each of the two splits."""
@@ -53,7 +52,7 @@ def make(folder: PetFolder) -> None:
                 folder.root.mkdir(exist_ok=True)
                 os.rename(staging / folder.base.name, folder.base)
         except OSError as error:
-            if error.errno in NO_ROOM:
+            if error.errno in DISK_FULL:
                 error.filename = str(folder.base)  # the error of a full disk names no file
             raise
         finally:

@@ -4,6 +4,7 @@ import functools
 import multiprocessing
 import threading
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from itertools import islice
 from time import monotonic  # the script may replace that of the module
 from typing import Any
@@ -14,20 +15,20 @@ from torch.utils.data import DataLoader, IterableDataset, get_worker_info
 
 from workshop.probe.batch_store import BatchStore
 from workshop.probe.loader_epochs import NO_BATCH, copied_sampler, loader_of, own_generator, without_iterator
+from workshop.probe.loader_settings import LoaderSettings
 from workshop.probe.loading_process import LoadingProcess, last_line
-from workshop.probe.messages import LoaderSettings
 from workshop.probe.noted_settings import is_there, loader_number, loader_site, site_of
 from workshop.probe.open_handles import own_handles, why_not_forked
 from workshop.probe.training_state import random_states, set_random_states
 from workshop.probe.whole_batches import take_at_once
 
 TIMEOUT_S = 60.0
-"""Workers that give no batch for so long are taken for hung, unless the script says how long they may take."""
+"""Seconds, at most, until a worker gives its next batch, unless the script has a timeout of its own."""
 
 USED_UP = "it has no more batches: its dataset or its sampler can be gone through once"
 
 AHEAD = 64
-"""Batches: so many sets of indices are drawn at a time from the copy of a sampler."""
+"""Batches whose indices are drawn from the copy of a sampler at once."""
 
 IS_LOADED = object()
 """Stands for a batch that another process has loaded, and not handed over."""
@@ -120,8 +121,8 @@ class ChangedLoaders:
         """The batches of a DataLoader. One that is made where another was, which is gone, takes over its batches."""
         key = loader_number(loader), loader_site(loader)
         if key not in self._streams:
-            same_place = [each for each in self._streams if each[1] == key[1]]
-            gone = [each for each in same_place if not is_there(each[0]) and each[0] not in self._iterated]
+            same_place = [stream for stream in self._streams if stream[1] == key[1]]
+            gone = [stream for stream in same_place if not is_there(stream[0]) and stream[0] not in self._iterated]
             self._streams[key] = self._streams.pop(gone[0]) if gone else _stream(loader, settings)
         return self._streams[key]
 
@@ -131,9 +132,9 @@ def _again_and_again(begin: Callable[[], Iterator[Any]]) -> Iterator[Any]:
     is_empty = False
     while not is_empty:
         is_empty = True
-        for each in begin():
+        for item in begin():
             is_empty = False
-            yield each
+            yield item
 
 
 class _CopiedSampler:
@@ -191,44 +192,25 @@ def _in_place_of_loaded(process: LoadingProcess) -> Iterator[Any]:
         process.end()
 
 
-def settings_of(loader: DataLoader[Any]) -> LoaderSettings:
-    """Return how a DataLoader loads."""
-    context = loader.multiprocessing_context
-    return LoaderSettings(
-        workers=int(loader.num_workers),
-        prefetch_factor=int(loader.prefetch_factor or LoaderSettings.prefetch_factor),
-        persistent=bool(loader.persistent_workers),
-        pin_memory=bool(loader.pin_memory),
-        start_method=context.get_start_method() if context is not None else "",
-    )
-
-
 def start_method_of(loader: DataLoader[Any]) -> str:
     """Return how a DataLoader starts workers: "fork", "spawn" or "forkserver"."""
-    usual = multiprocessing.get_start_method(allow_none=True) or multiprocessing.get_all_start_methods()[0]
-    return settings_of(loader).start_method or usual
+    default = multiprocessing.get_start_method(allow_none=True) or multiprocessing.get_all_start_methods()[0]
+    return LoaderSettings.of(loader).start_method or default
 
 
 def _changed(loader: DataLoader[Any], settings: LoaderSettings) -> DataLoader[Any]:
     """Return a DataLoader of the same batches with other settings; one without workers is for a process of its own."""
-    changed, workers = without_iterator(loader), settings.workers
-    changed.__dict__.update(  # its own __setattr__ forbids to change it
-        num_workers=workers,
-        persistent_workers=workers > 0,
-        prefetch_factor=settings.prefetch_factor if workers else None,
-        pin_memory=settings.pin_memory and workers > 0,
-        timeout=(loader.timeout or TIMEOUT_S) if workers else 0,
-        generator=own_generator(),
-    )
+    changed, has_workers = without_iterator(loader), settings.workers > 0
+    replace(settings, persistent=True).give_to(changed)
+    timeout_s = (loader.timeout or TIMEOUT_S) if has_workers else 0
+    changed.__dict__.update(timeout=timeout_s, generator=own_generator())  # its own __setattr__ forbids to change some
     if settings.whole_batches:
         take_at_once(changed)
-    if not workers:
+    if not has_workers:
         return changed
     if not isinstance(loader.dataset, IterableDataset):
         name = "sampler" if loader.batch_sampler is None else "batch_sampler"
         changed.__dict__[name] = _CopiedSampler(getattr(loader, name), loader.dataset)
-    if settings.start_method != settings_of(loader).start_method:
-        changed.multiprocessing_context = settings.start_method or None
     initialize = functools.partial(
         _begin_worker, loader.worker_init_fn, settings.worker_threads, start_method_of(changed) == "fork"
     )

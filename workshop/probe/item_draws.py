@@ -26,7 +26,7 @@ from workshop.probe.signature import encode, signature, values_of_items
 from workshop.probe.training_state import random_states, set_random_states
 
 TIMEOUT_S = 20.0
-"""A worker that needs longer for a batch hangs, as after a fork in the midst of something."""
+"""Seconds, at most, for a batch: a worker that needs longer hangs, as after a fork in the midst of something."""
 
 
 class LoadedBatch:

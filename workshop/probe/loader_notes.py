@@ -5,10 +5,10 @@ from typing import Any
 
 from torch.utils.data import DataLoader, IterableDataset, IterDataPipe
 
-from workshop.probe.changed_loaders import settings_of
 from workshop.probe.event_file import EventFile
 from workshop.probe.listener import Listener
 from workshop.probe.loader_hooks import LoaderHooks
+from workshop.probe.loader_settings import LoaderSettings
 from workshop.probe.memory.variables import attributes_of
 from workshop.probe.noted_settings import loader_number
 from workshop.probe.observations import LoaderIterated
@@ -34,7 +34,7 @@ class LoaderNotes(Listener):
         self._events.write(
             LoaderIterated,
             loader=loader_number(loader),
-            settings=settings_of(loader),
+            settings=LoaderSettings.of(loader),
             training=self._loading.is_of_training(loader_number(loader)),
             collate=(collate.co_name, collate.co_filename) if collate else ("", ""),
             batches=self._loading.epochs.length(loader),

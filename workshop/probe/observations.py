@@ -5,7 +5,7 @@ from enum import StrEnum
 from typing import TypeAlias
 
 from workshop.probe.events import Event
-from workshop.probe.messages import LoaderSettings
+from workshop.probe.loader_settings import LoaderSettings
 
 WireFrame: TypeAlias = tuple[str, str, int]
 """A frame of a call stack: the function's name, the path of its file, and the number of the line."""

@@ -22,7 +22,7 @@ from torch.utils.data import DataLoader, Dataset
 from workshop.probe.user_code import is_user_code
 
 MAX_OBJECTS = 10_000
-"""Objects, at most: so many are looked at in a dataset."""
+"""Objects, at most, that are looked at in a dataset."""
 
 STANDARD_STREAMS = 2
 """The largest file descriptor of a standard stream, which all processes share on purpose."""
@@ -31,7 +31,6 @@ OPEN_FILES = "/proc/self/fd"
 
 COPIED_BY_FORK = (GeneratorType, mmap.mmap, torch.Tensor)
 """Can be closed, and yet each process has its own, or may share it."""
-
 
 PLAIN = (str, int, float, tuple, type(None))
 """What most entries of long lists are; nothing is looked for in them."""
@@ -102,21 +101,21 @@ def _held(dataset: Any) -> Iterator[tuple[Any, HeldAt, Any]]:
     """Yield what a dataset holds, and the objects of user code in it: the container, the place in it, and the value."""
     left, seen = [dataset], set[int]()
     while left and len(seen) < MAX_OBJECTS:
-        value = left.pop()
-        container = vars(value) if hasattr(value, "__dict__") else value
+        holder = left.pop()
+        container = vars(holder) if hasattr(holder, "__dict__") else holder
         if id(container) in seen or not isinstance(container, (dict, list)):
             continue
         seen.add(id(container))
         items = container.items() if isinstance(container, dict) else enumerate(container)
-        for key, each in islice(list(items), MAX_OBJECTS):
-            yield container, HeldAt(id(container), key), each
-            if not isinstance(each, PLAIN) and (isinstance(each, (dict, list, Dataset)) or _is_of_user(type(each))):
-                left.append(each)
+        for key, value in islice(list(items), MAX_OBJECTS):
+            yield container, HeldAt(id(container), key), value
+            if not isinstance(value, PLAIN) and (isinstance(value, (dict, list, Dataset)) or _is_of_user(type(value))):
+                left.append(value)
 
 
 def _is_of_user(kind: type) -> bool:
     """Return whether a class is one of user code, given by the file of its first function."""
-    functions = (each for each in vars(kind).values() if isinstance(each, FunctionType))
+    functions = (member for member in vars(kind).values() if isinstance(member, FunctionType))
     function = next(functions, None)
     return function is not None and is_user_code(function.__code__.co_filename)
 
@@ -149,7 +148,7 @@ def _reopen_files() -> None:
     """Open each file that this process only reads once more, at its place: forked processes share a position."""
     if not os.path.isdir(OPEN_FILES):  # not on Linux
         return
-    for number in [int(each) for each in os.listdir(OPEN_FILES) if int(each) > STANDARD_STREAMS]:
+    for number in [int(name) for name in os.listdir(OPEN_FILES) if int(name) > STANDARD_STREAMS]:
         with suppress(OSError):
             is_read = fcntl.fcntl(number, fcntl.F_GETFL) & os.O_ACCMODE == os.O_RDONLY
             if not is_read or not stat.S_ISREG(os.fstat(number).st_mode):

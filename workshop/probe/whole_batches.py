@@ -58,7 +58,7 @@ class _WholeBatches:
         batch = self._dataset[indices]
         if not self._is_checked:
             self._is_checked = True
-            if not _are_same(batch, self._collate([self._dataset[each] for each in indices])):
+            if not _are_same(batch, self._collate([self._dataset[index] for index in indices])):
                 raise ValueError("a batch that is taken at once is another one")
         return list(batch)
 

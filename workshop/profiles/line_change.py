@@ -19,19 +19,7 @@ NOT_RUN, NOT_PROFILED = "not run", "not profiled"
 """The kinds of a statement that is still there, but has no hits on one side."""
 
 MIN_SLOWDOWN = 1.2
-"""Untouched lines that became slower or faster by less than this factor count as unchanged."""
-
-MIN_UNTOUCHED = 4
-"""With fewer untouched lines, the slowdown is not estimated."""
-
-MIN_HITS = 10
-"""Hits, at least, on one side: lines that run less often do not tell whether two runs were of the same length."""
-
-MORE_HITS = 1.1
-"""Two runs in which the lines ran this many times as often in one as in the other are not of the same length."""
-
-MIN_TIMED_S = 0.005
-"""Untouched lines with less time are not used for that."""
+"""A factor: untouched lines that became slower or faster by less count as unchanged."""
 
 
 @dataclass(frozen=True)
@@ -163,7 +151,11 @@ class LineChange:
         Raises:
             WorkshopError: there is no such function.
         """
-        functions = [each for each in self.functions if any(one.is_called(name) for one in (*each.before, *each.after))]
+        functions = [
+            function
+            for function in self.functions
+            if any(one.is_called(name) for one in (*function.before, *function.after))
+        ]
         if not functions:
             raise WorkshopError(f"no function {name} ran in either; see --diff without --function")
         return replace(self, functions=functions)
@@ -176,8 +168,8 @@ class LineChange:
             "slowdown": self.slowdown,
             "more_hits": self.more_hits,
             "machines": [{str(path): load.as_dict() for path, load in side.items()} for side in self.machines],
-            "before_s": sum(each.before_s for each in self.functions),
-            "after_s": sum(each.after_s for each in self.functions),
+            "before_s": sum(function.before_s for function in self.functions),
+            "after_s": sum(function.after_s for function in self.functions),
             "functions": [
                 {
                     "before": [each.name for each in function.before],
@@ -262,7 +254,7 @@ def between(before: Sequence[LineProfile], after: Sequence[LineProfile], *, same
     slowdown = _slowdown(pairs)
     hits = [(one.row.hits, other.row.hits) for _, one, other in pairs if one and other and not same_length]
     functions = [_function_change(group, len(pairs), slowdown, more_hits(hits)) for group in _groups(pairs)]
-    functions.sort(key=lambda each: abs(each.seconds), reverse=True)
+    functions.sort(key=lambda function: abs(function.seconds), reverse=True)
     runs_s = [_seconds(before), _seconds(after)]
     known = all(map(all, runs_s))
     runs = len(before), len(after)
@@ -277,7 +269,7 @@ def _seconds(profiles: Sequence[LineProfile]) -> list[float]:
 
 def _machines(profiles: Sequence[LineProfile]) -> dict[Path, OtherLoad]:
     """What other programs used of the cores in each run where that was recorded, by the profile."""
-    known = [(each.path, each.recorded.machine) for each in profiles if each.recorded]
+    known = [(profile.path, profile.recorded.machine) for profile in profiles if profile.recorded]
     return {path: machine for path, machine in known if machine}
 
 
@@ -291,7 +283,7 @@ def _pairs(old: _Runs, new: _Runs) -> Iterator[Pair]:
     for one in old.rows:
         known = found.get(one.function.file, {}).get(one.statement)
         candidates = after[files[one.function.file], known.first] if known else []
-        candidates = [each for each in candidates if each.place == one.place]
+        candidates = [candidate for candidate in candidates if candidate.place == one.place]
         same = max(candidates, key=one.is_like, default=None)
         if same:
             after[same.function.file, same.statement].remove(same)
@@ -313,26 +305,30 @@ def _pairs(old: _Runs, new: _Runs) -> Iterator[Pair]:
 def _slowdown(pairs: Sequence[Pair]) -> float:
     """Return how many times as long a hit of the untouched lines takes; 1 if they took as long, or do not agree.
 
-    Lines of a module's body and lines that call a profiled function are left out: these have the time of others, too.
+    It takes four lines that took 5 ms each, before and after. Lines of a module's body and lines that call a profiled
+    function are left out: these have the time of others, too.
     """
     calls = calls_of(timed.function for pair in pairs for timed in pair[1:] if timed)
     ratios = [
         mean(other.seconds) / other.row.hits * one.row.hits / mean(one.seconds)
         for kind, one, other in pairs
         if kind == "same" and one and other and one.function.name != "<module>" and not calls.search(one.row.text)
-        if min(*one.seconds, *other.seconds) >= MIN_TIMED_S and one.row.hits and other.row.hits
+        if min(*one.seconds, *other.seconds) >= 0.005 and one.row.hits and other.row.hits
     ]
-    if len(ratios) < MIN_UNTOUCHED:
+    if len(ratios) < 4:
         return 1.0
     quarter, half, three_quarters = quantiles(ratios, n=4)
     return half if quarter > MIN_SLOWDOWN or three_quarters < 1 / MIN_SLOWDOWN else 1.0
 
 
 def more_hits(hits: Iterable[tuple[int, int]]) -> float:
-    """Return how many times as often lines ran after as before, by their hits: the median; 1 if about as often."""
-    ratios = [after / before for before, after in hits if before and after and max(before, after) >= MIN_HITS]
+    """Return how many times as often lines ran after as before, by their hits: the median; 1 if about as often.
+
+    Lines with fewer than ten hits on both sides tell nothing, and runs within 10 % of each other are of one length.
+    """
+    ratios = [after / before for before, after in hits if before and after and max(before, after) >= 10]
     ratio = median(ratios) if ratios else 1.0
-    return 1.0 if 1 / MORE_HITS < ratio < MORE_HITS else ratio
+    return 1.0 if 1 / 1.1 < ratio < 1.1 else ratio
 
 
 def _same_files(old: Sequence[Path], new: Sequence[Path]) -> dict[Path, Path]:
@@ -340,7 +336,7 @@ def _same_files(old: Sequence[Path], new: Sequence[Path]) -> dict[Path, Path]:
     found = {}
     for file in old:
         same = [each for each in new if each.name == file.name]
-        same = [each for each in same if each.parent.name == file.parent.name] if len(same) > 1 else same
+        same = [path for path in same if path.parent.name == file.parent.name] if len(same) > 1 else same
         if len(same) == 1:
             found[file] = same[0]
     left, new_left = [each for each in old if each not in found], [each for each in new if each not in found.values()]
@@ -411,10 +407,10 @@ def _calls_inside(rows: Sequence[_TimedRow], functions: Sequence[Function]) -> d
     """
     found: dict[_TimedRow, list[float]] = {}
     for function in functions if len(functions) > 1 else ():
-        of_rows = [each.seconds for each in rows if each.function == function]
+        of_rows = [row.seconds for row in rows if row.function == function]
         together = [sum(of_run) for of_run in zip(*of_rows, strict=True)]
         call = calls_of([function])
-        callers = [each for each in rows if each.function != function and call.search(each.row.text)]
+        callers = [row for row in rows if row.function != function and call.search(row.row.text)]
         if len(callers) == 1 and sum(callers[0].seconds) >= sum(together):
             known = found.get(callers[0], [0.0] * len(together))
             found[callers[0]] = [one + other for one, other in zip(known, together, strict=True)]

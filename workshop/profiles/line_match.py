@@ -16,21 +16,6 @@ from typing import Any, TypeVar
 
 from workshop.profiles.statements import Source
 
-ALIKE = 0.6
-"""A statement that was changed is as similar as this to what it was, from 0 to 1."""
-
-CLEARLY = 0.1
-"""It is more similar than any other in its place by this much."""
-
-SAME_FUNCTION = 0.5
-"""A function with another name has this share of the statements that it had."""
-
-DISTINCT = 8
-"""The number of characters from which on a statement may be found again in another place."""
-
-MAX_PAIRS = 10_000
-"""Where more pairs of statements would have to be compared, none was merely changed."""
-
 T = TypeVar("T")
 
 
@@ -68,7 +53,7 @@ def match(before: Source, after: Source) -> dict[int, Match]:
     gaps: list[Gap] = []
     for name, other in names.items():
         _align(old[name], new[other], same, gaps)
-    units, new_units = ([unit for each in functions.values() for unit in each] for functions in (old, new))
+    units, new_units = ([unit for function in functions.values() for unit in function] for functions in (old, new))
     moved = dict(_moved(units, new_units, same))
     found = {*moved.keys(), *moved.values()}
     left = [[[unit for unit in units if unit not in found] for units in gap] for gap in gaps]
@@ -107,12 +92,12 @@ def _owners(source: Source) -> dict[int, str]:
 
 
 def _renamed(old: dict[str, list[Unit]], new: dict[str, list[Unit]]) -> Iterator[tuple[str, str]]:
-    """Yield the functions that are called otherwise now."""
-    return _clear({(i, j): _likeness(one, two) for i, one in old.items() for j, two in new.items()}, SAME_FUNCTION)
+    """Yield the functions that are called otherwise now, with at least half of the statements that they had."""
+    return _clear({(i, j): _likeness(one, two) for i, one in old.items() for j, two in new.items()}, least=0.5)
 
 
 def _clear(alike: Mapping[tuple[T, T], float], least: float) -> Iterator[tuple[T, T]]:
-    """Yield the pairs that are similar enough, and whose halves are clearly less similar to anything else."""
+    """Yield the pairs that are similar enough, and whose halves are less similar to anything else by 0.1 or more."""
     of_each: dict[tuple[int, T], list[float]] = defaultdict(list)
     for pair, share in alike.items():
         for side, each in enumerate(pair):
@@ -120,7 +105,7 @@ def _clear(alike: Mapping[tuple[T, T], float], least: float) -> Iterator[tuple[T
     best_two = {each: nlargest(2, [*shares, 0.0]) for each, shares in of_each.items()}
     for pair, share in alike.items():
         of_both = [best_two[side, each] for side, each in enumerate(pair)]
-        if share >= least and all(share == best and share >= next_best + CLEARLY for best, next_best in of_both):
+        if share >= least and all(share == best and share >= next_best + 0.1 for best, next_best in of_both):
             yield pair
 
 
@@ -183,9 +168,9 @@ def _without_ends(old: list[Unit], new: list[Unit], same: dict[Unit, Unit]) -> G
 
 def _changed(old: Sequence[Unit], new: Sequence[Unit]) -> Iterator[tuple[Unit, Unit]]:
     """Yield the statements of a gap that are similar, and to nothing else; they come in the same order."""
-    if len(old) * len(new) <= MAX_PAIRS:
+    if len(old) * len(new) <= 10_000:  # more take too long to compare
         alike = {(i, j): _similarity(one.text, two.text) for i, one in enumerate(old) for j, two in enumerate(new)}
-        for i, j in _longest_rising(sorted(_clear(alike, ALIKE))):
+        for i, j in _longest_rising(sorted(_clear(alike, least=0.6))):
             yield old[i], new[j]
 
 
@@ -194,11 +179,11 @@ def _similarity(one: str, other: str) -> float:
 
 
 def _moved(old: Sequence[Unit], new: Sequence[Unit], found: Mapping[Unit, Unit]) -> Iterator[tuple[Unit, Unit]]:
-    """Yield the statements that stand in another place now: their text occurs once, both before and after."""
+    """Yield the statements that stand in another place now: their text, if not short, occurs once in both."""
     taken = set(found.values())
     counts, new_counts = (Counter(unit.text for unit in units) for units in (old, new))
     place = {unit.text: unit for unit in new if unit not in taken}
     for unit in old:
         text = unit.text
-        if unit not in found and text in place and counts[text] == new_counts[text] == 1 and len(text) >= DISTINCT:
+        if unit not in found and text in place and counts[text] == new_counts[text] == 1 and len(text) >= 8:
             yield unit, place[text]

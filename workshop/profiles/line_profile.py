@@ -97,7 +97,9 @@ class LineProfile:
 
     def find(self, script: Path, name: str) -> Function | None:
         """Return the function of a script with this name, qualified or not; None if the profile does not contain it."""
-        found = (each for each in self.functions if each.is_called(name) and same_file(each.file, script))
+        found = (
+            function for function in self.functions if function.is_called(name) and same_file(function.file, script)
+        )
         return next(found, None)
 
     def counted(self, name: str) -> bool:

@@ -15,9 +15,6 @@ from workshop.terminal import some_of
 
 TOGETHER = "all processes"
 
-QUICK_S, QUICK_SHARE = 1e-6, 0.1
-"""Lines that took no more than this a hit, the counting included, and the share of all time from which that is said."""
-
 
 @dataclass(frozen=True)
 class LineTable:
@@ -74,12 +71,12 @@ def tables(
     source = cache(partial(source_of, profile))
     found = {}
     for group, functions in groups.items():
-        ran = [(each, source(each.file)) for each in functions if each.lines]
+        ran = [(function, source(function.file)) for function in functions if function.lines]
         of_group = [LineTable(each, text.rows(each), text, each.seconds) for each, text in ran]
-        wanted = (each for each in of_group if name is None or each.function.is_called(name))
-        found[group] = _hottest_first(_outermost(each, of_group) for each in wanted)
+        wanted = (table for table in of_group if name is None or table.function.is_called(name))
+        found[group] = _hottest_first(_outermost(table, of_group) for table in wanted)
     if name and not any(found.values()):
-        known = some_of(sorted({each.name for each in profile.functions if each.lines})) or "none"
+        known = some_of(sorted({function.name for function in profile.functions if function.lines})) or "none"
         raise WorkshopError(f"no function {name} ran in {profile.path}; those that did: {known}")
     return found
 
@@ -97,7 +94,7 @@ def _outermost(table: LineTable, tables: Iterable[LineTable]) -> LineTable:
     around_s = sum(row.seconds for row in callers if not row.is_recursive)
     own_s = sum(row.seconds for row in table.rows if not row.is_recursive)
     whole_s = max(own_s, min(table.whole_s, around_s or own_s or table.whole_s))
-    rows = [replace(each, share=0.0 if each.is_recursive else each.seconds / (whole_s or 1.0)) for each in table.rows]
+    rows = [replace(row, share=0.0 if row.is_recursive else row.seconds / (whole_s or 1.0)) for row in table.rows]
     return replace(table, rows=rows, whole_s=whole_s)
 
 
@@ -137,8 +134,9 @@ def notes(profile: LineProfile, tables: Mapping[str, Iterable[LineTable]]) -> li
             )
     found += _longer_than_the_run(profile, tables)
     lines = [line for function in profile.functions for line in function.lines]
-    quick_s = sum(line.seconds for line in lines if line.hits and line.seconds / line.hits < QUICK_S)
-    if quick_s > QUICK_SHARE * sum(line.seconds for line in lines):
+    # Lines of less than 1 µs a hit, the counting included, and a tenth of all time.
+    quick_s = sum(line.seconds for line in lines if line.hits and line.seconds / line.hits < 1e-6)
+    if quick_s > 0.1 * sum(line.seconds for line in lines):
         found.append(
             "some lines ran so often, and for so short a time, that counting them took most of their time: loops look "
             "slower than they are. `workshop measure` takes samples instead, and ranks them as they run uncounted"
@@ -150,7 +148,7 @@ def notes(profile: LineProfile, tables: Mapping[str, Iterable[LineTable]]) -> li
 
 def _longer_than_the_run(profile: LineProfile, tables: Mapping[str, Iterable[LineTable]]) -> list[str]:
     """Say which functions call themselves, or have more time than there was, and why."""
-    every = {each.function: (each, group) for group, of_group in tables.items() for each in of_group}
+    every = {table.function: (table, group) for group, of_group in tables.items() for table in of_group}
     recursive = sorted(
         {each.function.title for each, _ in every.values() if any(row.is_recursive for row in each.rows)}
     )

@@ -63,5 +63,5 @@ def _name_of_run(path: Path) -> str:
 
 
 def _together(recordings: list[Recording]) -> Recording:
-    stacks_of_all = [stack for each in recordings for stack in each.stacks]
-    return Recording(stacks_of_all, [note for each in recordings for note in each.notes])
+    stacks_of_all = [stack for recording in recordings for stack in recording.stacks]
+    return Recording(stacks_of_all, [note for recording in recordings for note in recording.notes])

@@ -5,6 +5,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
+from typing import NamedTuple
 
 from workshop.errors import WorkshopError
 from workshop.probe.internals import WORKER_LOOP
@@ -16,9 +17,6 @@ WORKER = "DataLoader worker"
 WAITING = ("sleep", "wait", "select", "poll", "accept", "acquire", "join", "recv", "get")
 """The names of Python functions that wait; `time.sleep` is native, so py-spy sees only the line that calls it."""
 
-ONLY_WAITS = 0.9
-"""The share of a thread's samples from which on it does nothing but wait."""
-
 _RANK = re.compile(r"RANK=(\d+) ")
 """The rank that `workshop record` writes before the command line of a process, as a shell would."""
 
@@ -27,13 +25,22 @@ _REMEDIES = {
     "thread": "--threads",
     "rank": "workshop record py-spy -- torchrun …",
 }
-_UNKNOWN = {"process": "a process without a number", "thread": "a thread without a number", "rank": "no rank"}
 _TORCHRUN = re.compile(
     r"(^|[/\\ ])(torchrun|torch\.distributed\.(run|launch)|torch[/\\]distributed[/\\](run|launch)\.py)\b"
 )
 
 ProcessId = tuple[str, int]
 """The file that a process was recorded in, and its PID there; -1 if the recording does not name processes."""
+
+
+class GroupLabel(NamedTuple):
+    """What the group of a stack is called."""
+
+    text: str
+    numbers: tuple[int, ...] = ()
+    """Of a rank: its node, if that is known, and its number, by which ranks are sorted."""
+    is_known: bool = True
+    """Whether the recording tells the process, thread or rank of the stack."""
 
 
 def split(recording: Recording, by: str) -> dict[str, Recording]:
@@ -43,15 +50,17 @@ def split(recording: Recording, by: str) -> dict[str, Recording]:
         WorkshopError: the recording does not tell them apart.
     """
     label = {"process": _process_labels, "thread": _thread_labels, "rank": _rank_labels}[by](recording)
-    stacks: dict[str, list[Stack]] = defaultdict(list)
+    stacks: dict[GroupLabel, list[Stack]] = defaultdict(list)
     for stack in recording.stacks:
         stacks[label(stack)].append(stack)
-    if stacks.keys() <= {_UNKNOWN[by]}:
+    if not any(each.is_known or each.numbers for each in stacks):
         raise WorkshopError(f"this recording does not tell one {by} from another; record with {_REMEDIES[by]}")
-    groups = {name: Recording(found) for name, found in stacks.items()}
+    groups = [(each, Recording(found)) for each, found in stacks.items()]
     if by == "rank":
-        return dict(sorted(groups.items(), key=lambda item: _rank_order(item[0])))
-    return dict(sorted(groups.items(), key=lambda item: (-item[1].samples, item[0])))
+        groups.sort(key=lambda group: (not group[0].is_known, group[0].numbers))
+    else:
+        groups.sort(key=lambda group: (-group[1].samples, group[0].text))
+    return {each.text: found for each, found in groups}
 
 
 def workers(recording: Recording) -> set[ProcessId]:
@@ -66,7 +75,8 @@ def workers(recording: Recording) -> set[ProcessId]:
 def waiting_threads(recording: Recording) -> Callable[[Stack], bool]:
     """Return a function that tells whether a stack is of a thread that does nothing but wait, and is no main thread.
 
-    Such are the thread with which tqdm looks after its bars, and those that feed a queue to other processes.
+    It waits in 90 % of its samples. Such are the thread with which tqdm looks after its bars, and those that feed a
+    queue to other processes.
     """
     samples, waits = Counter[object](), Counter[object]()
     is_user_code = CodeOrigins(recording).is_user_code  # a function of one's own that is called get may do anything
@@ -77,7 +87,7 @@ def waiting_threads(recording: Recording) -> Callable[[Stack], bool]:
             waits[started] += stack.samples * (
                 leaf.name.rpartition(".")[2].lstrip("_") in WAITING and not is_user_code(leaf)
             )
-    only_wait = {thread for thread, count in waits.items() if count >= ONLY_WAITS * samples[thread]}
+    only_wait = {thread for thread, count in waits.items() if count >= 0.9 * samples[thread]}
     return lambda stack: _thread_begin(stack) in only_wait
 
 
@@ -100,58 +110,53 @@ def process_label(stack: Stack, is_worker: bool) -> str:
     return f"{pid} {WORKER if is_worker else ' '.join(command.split())}".rstrip()
 
 
-def _process_labels(recording: Recording) -> Callable[[Stack], str]:
+def _process_labels(recording: Recording) -> Callable[[Stack], GroupLabel]:
     of_workers = workers(recording)
 
-    def label(stack: Stack) -> str:
+    def label(stack: Stack) -> GroupLabel:
         if not stack.processes:
-            return _UNKNOWN["process"]
+            return GroupLabel("a process without a number", is_known=False)
         text = process_label(stack, process_id(stack) in of_workers)
-        return f"{Path(stack.source).name}: {text}" if len(recording.sources) > 1 else text
+        return GroupLabel(f"{Path(stack.source).name}: {text}" if len(recording.sources) > 1 else text)
 
     return label
 
 
-def _thread_labels(recording: Recording) -> Callable[[Stack], str]:
+def _thread_labels(recording: Recording) -> Callable[[Stack], GroupLabel]:
     several = len({process_id(stack) for stack in recording.stacks}) > 1
     names: dict[tuple[ProcessId, str], str] = {}
     for stack in recording.stacks:
         if stack.thread and stack.thread.name:  # it gets its name some time after it has begun
             names[process_id(stack), stack.thread.id] = stack.thread.name
 
-    def label(stack: Stack) -> str:
+    def label(stack: Stack) -> GroupLabel:
         if stack.thread is None:
-            return _UNKNOWN["thread"]
+            return GroupLabel("a thread without a number", is_known=False)
         text = f"thread {stack.thread.id} {names.get((process_id(stack), stack.thread.id), '')}".rstrip()
-        return f"{stack.processes[-1].pid}, {text}" if several and stack.processes else text
+        return GroupLabel(f"{stack.processes[-1].pid}, {text}" if several and stack.processes else text)
 
     return label
 
 
-def _rank_labels(recording: Recording) -> Callable[[Stack], str]:
+def _rank_labels(recording: Recording) -> Callable[[Stack], GroupLabel]:
     children: dict[ProcessId, set[int]] = defaultdict(set)
     for stack in recording.stacks:
         for parent, child in pairwise(stack.processes):
             if _TORCHRUN.search(parent.command):
                 children[stack.source, parent.pid].add(child.pid)
 
-    def label(stack: Stack) -> str:
-        for process in stack.processes:
-            if found := _RANK.match(process.command):
-                return f"rank {found[1]}"
+    def label(stack: Stack) -> GroupLabel:
         name = Path(stack.source).name
-        if rank := re.search(r"rank[-_]?(\d+)", name):
-            return f"rank {rank[1]}"
+        named = (_RANK.match(process.command) for process in stack.processes)
+        if rank := next(filter(None, named), None) or re.search(r"rank[-_]?(\d+)", name):
+            return GroupLabel(f"rank {rank[1]}", (int(rank[1]),))
         node = re.search(r"node[-_]?(\d+)", name)
-        on_node = f"node {node[1]}, " if node else ""
+        on_node, numbers = (f"node {node[1]}, ", (int(node[1]),)) if node else ("", ())
         for parent, child in pairwise(stack.processes):
             siblings = sorted(children.get((stack.source, parent.pid), ()))
             if child.pid in siblings:  # torchrun starts them in the order of their ranks
-                return f"{on_node}local rank {siblings.index(child.pid)}"
-        return f"{on_node}{_UNKNOWN['rank']}"
+                number = siblings.index(child.pid)
+                return GroupLabel(f"{on_node}local rank {number}", (*numbers, number))
+        return GroupLabel(f"{on_node}no rank", numbers, is_known=False)
 
     return label
-
-
-def _rank_order(label: str) -> tuple[bool, list[int]]:
-    return label.endswith(_UNKNOWN["rank"]), [int(number) for number in re.findall(r"\d+", label)]

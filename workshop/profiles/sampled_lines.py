@@ -11,9 +11,6 @@ from workshop.profiles.line_profile import Function, Line
 from workshop.profiles.sample_groups import WAITING
 from workshop.profiles.stacks import Frame, Recording
 
-MIN_WAITING = 0.1
-"""The least share of waiting samples in a recording with idle threads: a progress bar's thread alone takes more."""
-
 
 def recordings_of(places: list[Path], script: Path) -> Iterator[tuple[Path, Recording]]:
     """Yield the recordings of a script in some files and folders, and their paths; the newest first."""
@@ -52,9 +49,9 @@ def why_of_another_script(path: Path, recording: Recording, script: Path) -> str
 
 
 def shows_waiting(recording: Recording, script: Path) -> bool:
-    """Return whether the recording contains the samples of idle threads."""
+    """Return whether the recording contains the samples of idle threads: a progress bar's alone makes up a tenth."""
     waiting = sum(stack.samples for stack in recording.stacks if stack.frames and _waits(stack.frames[-1], script))
-    return waiting >= MIN_WAITING * recording.samples
+    return waiting >= 0.1 * recording.samples
 
 
 def as_function(recording: Recording, script: Path) -> Function:

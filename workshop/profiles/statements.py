@@ -199,13 +199,13 @@ def _statement(node: ast.AST, first: int, last: int | None, comes_back: bool = F
 def _joined(statements: Iterable[Statement]) -> list[Statement]:
     """Make one of statements that share a line."""
     joined: list[Statement] = []
-    for each in sorted(statements, key=lambda each: each.first):
-        if joined and each.first <= joined[-1].last:
+    for statement in sorted(statements, key=lambda statement: statement.first):
+        if joined and statement.first <= joined[-1].last:
             one = joined.pop()
-            both = one.comes_back or each.comes_back, one.loops or each.loops
-            joined.append(Statement(one.first, max(one.last, each.last), *both))
+            both = one.comes_back or statement.comes_back, one.loops or statement.loops
+            joined.append(Statement(one.first, max(one.last, statement.last), *both))
         else:
-            joined.append(each)
+            joined.append(statement)
     return joined
 
 

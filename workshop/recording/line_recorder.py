@@ -16,14 +16,14 @@ from workshop.probe import wire
 from workshop.probe.settings import LINES_VARIABLE, CountedRun
 from workshop.profiles import line_profile
 from workshop.recording.output_paths import output_path
-from workshop.recording.run import Run, as_command
+from workshop.recording.run import RecordedRun, Run, as_command
 from workshop.recording.time_limit import TimeLimit
 from workshop.runs.other_load import OtherLoad
 from workshop.runs.script import Say, probe_environment
 
 
 @dataclass(frozen=True)
-class RecordedLines:
+class RecordedLines(RecordedRun):
     """A line profile, and how the command ended."""
 
     path: Path
@@ -31,15 +31,7 @@ class RecordedLines:
     functions: int
     seconds: float
     """The time from the start of the first process to the end of the run."""
-    exit_code: int
-    """The exit code of the command, as a shell has it."""
-    stopped: BaseException | None
-    """The exception of Ctrl-C or of a signal that ended the command early."""
-    is_over: bool
-    """Whether it was ended because its time was over."""
     warnings: list[str]
-    machine: OtherLoad
-    """What other programs used of the cores meanwhile."""
 
 
 def record(
@@ -71,7 +63,7 @@ def record(
     with tempfile.TemporaryFile(dir=output_path(*place).parent):
         pass  # a folder that cannot be written shows before hours of training
     with tempfile.TemporaryDirectory(prefix="workshop-lines-", ignore_cleanup_errors=True) as folder:
-        counted = CountedRun(folder, tuple(str(each.resolve()) for each in own), tuple(only))
+        counted = CountedRun(folder, tuple(str(package.resolve()) for package in own), tuple(only))
         limit = TimeLimit(seconds, Path(folder), say)
         environment = {LINES_VARIABLE: wire.encode(counted), **limit.environment, **probe_environment()}
         run = Run(as_command(command), folder, environment)
@@ -84,9 +76,8 @@ def record(
         raise kind(_why_nothing(command, only, run.exit_code))
     path = output_path(*place)  # only now: another recording may have taken the name meanwhile
     together, warnings = write_profile(path, found, command, only, run.load.end())
-    processes, ran_s = len({*_names(found)}), max(each.seconds for each in found)
-    ended = run.exit_code, run.stopped, run.is_over
-    return RecordedLines(path, processes, len(together.timings), ran_s, *ended, warnings, run.load.end())
+    processes, ran_s = len({*_names(found)}), max(process.seconds for process in found)
+    return RecordedLines(path, processes, len(together.timings), ran_s, warnings, **run.ended())
 
 
 def write_profile(
@@ -108,12 +99,12 @@ def write_profile(
         OSError: the file cannot be written.
     """
     warnings = [f"{file} was edited during the run; its later version is left out" for file in _drop_edited(found)]
-    together = LineStats.from_stats_objects(*(each.stats for each in found))
+    together = LineStats.from_stats_objects(*(process.stats for process in found))
     recorded = {
         "command": tuple(command),
-        "sources": {file: source for each in reversed(found) for file, source in each.sources.items()},
+        "sources": {file: source for process in reversed(found) for file, source in process.sources.items()},
         "processes": {name: stats.timings for name, stats in _by_process(found).items()},
-        "seconds": max(each.seconds for each in found),
+        "seconds": max(process.seconds for process in found),
         "python": tuple(found[0].python),
         "only": tuple(only),
         "machine": machine.as_dict(),
@@ -139,7 +130,7 @@ def _drop_edited(found: Iterable[ProcessCounts]) -> set[str]:
     for process in found:
         for file, source in process.sources.items():
             if first.setdefault(file, source) != source:
-                process.lines[:] = [each for each in process.lines if each[0] != file]
+                process.lines[:] = [function for function in process.lines if function[0] != file]
                 edited.add(Path(file).name)
     return edited
 
@@ -147,16 +138,16 @@ def _drop_edited(found: Iterable[ProcessCounts]) -> set[str]:
 def _names(found: Sequence[ProcessCounts]) -> list[str]:
     """The name of each process; of several main processes, as after os.fork, the later ones have a number."""
     names: list[str] = []
-    for number, each in enumerate(found, start=1):
-        names.append(f"process {number}" if each.name == MAIN and MAIN in names else each.name)
+    for number, process in enumerate(found, start=1):
+        names.append(f"process {number}" if process.name == MAIN and MAIN in names else process.name)
     return names
 
 
 def _by_process(found: Sequence[ProcessCounts]) -> dict[str, LineStats]:
     """Add up the counts of the processes of the same name, such as the first worker of each epoch."""
     groups: dict[str, list[LineStats]] = defaultdict(list)
-    for name, each in zip(_names(found), found, strict=True):
-        groups[name].append(each.stats)
+    for name, process in zip(_names(found), found, strict=True):
+        groups[name].append(process.stats)
     return {name: LineStats.from_stats_objects(*stats) for name, stats in groups.items()}
 
 

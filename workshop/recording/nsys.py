@@ -12,9 +12,8 @@ from pathlib import Path
 from workshop.errors import WorkshopError
 from workshop.probe.settings import NVTX_VARIABLE
 from workshop.recording.output_paths import output_path
-from workshop.recording.run import Run, as_command
+from workshop.recording.run import RecordedRun, Run, as_command
 from workshop.runs.machine import gpus
-from workshop.runs.other_load import OtherLoad
 from workshop.runs.script import probe_environment
 
 WHERE = "https://developer.nvidia.com/nsight-systems"
@@ -27,17 +26,13 @@ IMPORTERS = (
 
 
 @dataclass(frozen=True)
-class NsysRecording:
-    """What a run under nsys has left."""
+class NsysRecording(RecordedRun):
+    """What a run under nsys has left; the exit code of nsys is the command's."""
 
-    exit_code: int
-    """That of nsys, which is the command's."""
     report: Path | None
     """The report; None if there is none."""
     tables: Path | None
     """The report as an SQLite file, which `workshop trace` reads; None if it could not be made."""
-    machine: OtherLoad
-    """What other programs used of the cores meanwhile."""
 
 
 def command_line(
@@ -82,17 +77,16 @@ def record(line: list[str], report: Path) -> NsysRecording:
     with tempfile.TemporaryDirectory(prefix="workshop-nsys-") as folder:
         run = Run(line, folder, {})
         run.wait()
-    code = run.exit_code
     raw = report.with_suffix(".qdstrm")
     if raw.exists() and not report.exists():
         _import(raw)
     if not report.exists():
-        return NsysRecording(code, None, None, run.load.end())
+        return NsysRecording(None, None, **run.ended())
     tables = report.with_suffix(".sqlite")
     export = ["nsys", "export", "--type", "sqlite", "--force-overwrite", "true", "--output", str(tables), str(report)]
     done = subprocess.run(export, capture_output=True)
     made = tables if done.returncode == 0 and tables.exists() else None
-    return NsysRecording(code, report, made, run.load.end())
+    return NsysRecording(report, made, **run.ended())
 
 
 def _import(raw: Path) -> None:
@@ -121,4 +115,4 @@ def _spelling(*options: str) -> str:
     if not shutil.which("nsys"):
         return options[0]
     told = subprocess.run(["nsys", "profile", "--help"], capture_output=True, text=True).stdout
-    return next((each for each in options if re.search(rf"{each}\b", told)), options[0])
+    return next((option for option in options if re.search(rf"{option}\b", told)), options[0])

@@ -39,8 +39,8 @@ def output_path(output: str, default: str, environment: Mapping[str, str] = os.e
 def newest(folder: Path) -> Path:
     """Return the newest folder with traces: this one, or one that `free_folder` has given its name and a number."""
     names = re.compile(re.escape(folder.name) + r"(-\d+)?")
-    found = [each for each in folder.parent.iterdir() if names.fullmatch(each.name)]
-    traces = [path for each in found for path in each.glob(TRACES)]
+    found = [path for path in folder.parent.iterdir() if names.fullmatch(path.name)]
+    traces = [path for recording in found for path in recording.glob(TRACES)]
     return max(traces, key=lambda path: path.stat().st_mtime).parent if traces else folder
 
 

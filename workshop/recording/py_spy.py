@@ -17,12 +17,11 @@ from workshop.errors import CrashError, WorkshopError, first_line
 from workshop.profiles import stacks
 from workshop.profiles.stacks import Process, Stack
 from workshop.recording.output_paths import output_path
-from workshop.recording.run import Run, require_command
+from workshop.recording.run import RecordedRun, Run, require_command
 from workshop.recording.slurm import job_script
 from workshop.recording.time_limit import TimeLimit
 from workshop.runs import load_beside
 from workshop.runs.machine import find_executable
-from workshop.runs.other_load import OtherLoad
 from workshop.runs.process_tree import ProcessTree, command_of
 from workshop.runs.script import Say, probe_environment
 
@@ -48,8 +47,8 @@ TOO_SLOW = "py-spy could not keep up with the rate; record with a lower --rate"
 
 
 @dataclass(frozen=True)
-class RecordedRun:
-    """A recording, and how the command ended."""
+class RecordedStacks(RecordedRun):
+    """The stacks of a run, and how the command ended."""
 
     path: Path
     samples: int
@@ -58,15 +57,7 @@ class RecordedRun:
     processes: int
     most_of_a_process: int
     """The number of samples of the process that has most of them."""
-    exit_code: int
-    """The exit code of the command, as a shell has it."""
-    stopped: BaseException | None
-    """The exception of Ctrl-C or of a signal that ended the command early."""
-    is_over: bool
-    """Whether it was ended because its time was over."""
     warnings: list[str]
-    machine: OtherLoad
-    """What other programs used of the cores meanwhile."""
 
 
 def recording_flags(rate: int, idle: bool, native: bool, threads: bool) -> list[str]:
@@ -81,7 +72,7 @@ def record(
     flags: Sequence[str] = (),
     seconds: float | None = None,
     say: Say = lambda _: None,
-) -> RecordedRun:
+) -> RecordedStacks:
     """Run any command that starts Python under py-spy, and record all its processes.
 
     It ends by itself, or some seconds after its first training step.
@@ -107,30 +98,27 @@ def record(
             ran_s = time.monotonic() - begin
             if not partial.stat().st_size:
                 raise run.stopped or _why_nothing(run, command)
-            said, exit_code = run.words(), run.exit_code
+            said, ended = run.words(), run.ended()
         described = [_described(stack, run.tree) for stack in stacks.read(partial).stacks]
         partial.write_text("".join(f"{stack}\n" for stack in described), encoding="utf-8")
         path = output_path(output, "profile.raw")  # anew: another recording may have taken the name meanwhile
         partial.rename(path)
     finally:
         partial.unlink(missing_ok=True)
-    load_beside.keep(run.load.end(), path)
+    load_beside.keep(ended["machine"], path)
     samples = sum(stack.samples for stack in described)
     processes = Counter[int]()
     for stack in described:
         if stack.processes:
             processes[stack.processes[-1].pid] += stack.samples
-    return RecordedRun(
+    return RecordedStacks(
         path=path,
         samples=samples,
         seconds=ran_s,
         processes=len(processes),
         most_of_a_process=max(processes.values(), default=0),
-        exit_code=exit_code,
-        stopped=run.stopped,
-        is_over=run.is_over,
         warnings=[TOO_SLOW] if "behind in sampling" in said else [],
-        machine=run.load.end(),
+        **ended,
     )
 
 
@@ -156,11 +144,19 @@ def _described(stack: Stack, tree: ProcessTree) -> Stack:
     return replace(stack, processes=tuple(processes))
 
 
+class NoPySpyError(WorkshopError):
+    """There is no py-spy, or it does not run: what was found, and what to do about it."""
+
+    def __init__(self, found: str, remedy: str) -> None:
+        super().__init__(f"{found}; {remedy}")
+        self.found, self.remedy = found, remedy
+
+
 def why_no_access() -> str:
     """Return why py-spy may not attach to a process (ptrace) on this system; an empty text if it may.
 
     Raises:
-        WorkshopError: there is no py-spy, or it does not run.
+        NoPySpyError: there is no py-spy, or it does not run.
     """
     with tempfile.TemporaryDirectory() as folder:
         sleeper = [sys.executable, "-c", "import time; time.sleep(0.5)"]
@@ -168,7 +164,8 @@ def why_no_access() -> str:
         try:
             run = subprocess.run(command, capture_output=True, text=True, timeout=30)
         except (OSError, subprocess.TimeoutExpired) as error:
-            raise WorkshopError(f"does not run: {first_line(error)}; pip install --force-reinstall py-spy") from None
+            remedy = "pip install --force-reinstall py-spy"
+            raise NoPySpyError(f"does not run: {first_line(error)}", remedy) from None
     if run.returncode == 0:
         return ""
     # Below the first line, py-spy may print causes and its own stack.
@@ -176,7 +173,7 @@ def why_no_access() -> str:
 
 
 def version() -> str:
-    """Return py-spy's version, or raise a `WorkshopError` if there is no py-spy."""
+    """Return py-spy's version, or raise a `NoPySpyError` if there is no py-spy."""
     run = subprocess.run([_py_spy(), "--version"], capture_output=True, text=True)
     return run.stdout.strip().removeprefix("py-spy ")
 
@@ -184,7 +181,7 @@ def version() -> str:
 def _py_spy() -> str:
     if tool := find_executable("py-spy"):
         return tool
-    raise WorkshopError("there is no py-spy here; pip install py-spy")
+    raise NoPySpyError("there is no py-spy here", "pip install py-spy")
 
 
 def slurm_job(command: list[str], output: str, flags: Sequence[str]) -> str:
@@ -226,7 +223,7 @@ class _PySpyRun(Run):
     def processes(self) -> list[psutil.Process]:
         """Return the processes below py-spy that run, without the shells, which end with the command."""
         shells = self._all(is_shell=True) if self.process.returncode else []
-        return [*shells, *(each for each in self._all(is_shell=False) if each.pid != self.process.pid)]
+        return [*shells, *(process for process in self._all(is_shell=False) if process.pid != self.process.pid)]
 
     def words(self) -> str:
         """Return what py-spy has said."""
@@ -234,7 +231,7 @@ class _PySpyRun(Run):
 
     def _all(self, is_shell: bool) -> list[psutil.Process]:
         found = dict.fromkeys([*super().processes(), *self.tree.running()])
-        return [each for each in found if (MARK in command_of(each)) == is_shell]
+        return [process for process in found if (MARK in command_of(process)) == is_shell]
 
 
 def _why_nothing(run: _PySpyRun, command: Sequence[str]) -> WorkshopError:

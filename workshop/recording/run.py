@@ -6,18 +6,34 @@ import subprocess
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import psutil
 
 from workshop.errors import WorkshopError
 from workshop.file_kind import require_script, wrong_kind
 from workshop.probe.settings import RUN_VARIABLE
-from workshop.runs.other_load import LoadMeter
+from workshop.runs.other_load import LoadMeter, OtherLoad
 from workshop.runs.process_tree import GRACE_S, LOOK_EVERY_S, end, tree_of, wait_while
 
 CLEAN_UP_S = 60.0
-"""After Ctrl-C, a command gets this time to save what it has; pressed again, Ctrl-C ends it at once."""
+"""Seconds, at most, that a command gets after Ctrl-C to save what it has; pressed again, Ctrl-C ends it at once."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RecordedRun:
+    """How a command that was recorded ended; what is recorded of it is added by each recorder."""
+
+    exit_code: int
+    """The exit code of the command, as a shell has it."""
+    stopped: BaseException | None
+    """The exception of Ctrl-C or of a signal that ended the command early."""
+    is_over: bool
+    """Whether it was ended because its time was over, or all was recorded that was asked for."""
+    machine: OtherLoad
+    """What other programs used of the cores meanwhile."""
 
 
 def as_command(command: list[str]) -> list[str]:
@@ -68,6 +84,11 @@ class Run:
         """The exit code of the command, as a shell has it; 0 if its time was over."""
         code = self.process.returncode
         return 0 if self.is_over else 128 - code if code < 0 else code
+
+    def ended(self) -> dict[str, Any]:
+        """Return how the command ended, as the fields of a `RecordedRun`."""
+        machine = self.load.end()
+        return {"exit_code": self.exit_code, "stopped": self.stopped, "is_over": self.is_over, "machine": machine}
 
     @property
     def patience_s(self) -> float:

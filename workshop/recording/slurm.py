@@ -6,7 +6,7 @@ import shlex
 def job_script(recorder: list[str], command: list[str]) -> str:
     """Return a job script that runs a recorder on each node, and under it torchrun with a process for each GPU."""
     # The text stands between the double quotes of a shell.
-    quoted = shlex.join(_after_torchrun(command)).translate({ord(each): f"\\{each}" for each in '\\"$`'})
+    quoted = shlex.join(_after_torchrun(command)).translate({ord(character): f"\\{character}" for character in '\\"$`'})
     inner = [
         f"{shlex.join(recorder)} -- torchrun",
         "--nnodes=$SLURM_NNODES",

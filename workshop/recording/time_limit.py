@@ -9,10 +9,10 @@ from workshop.probe.settings import FIRST_STEP_VARIABLE
 from workshop.runs.script import Say
 
 TORCH_PATIENCE_S = 20.0
-"""A run that has not loaded torch within this time is taken for one without."""
+"""Seconds, at most, until a run has loaded torch: after that, it is taken for one without."""
 
 STEP_PATIENCE_S = 60.0
-"""A run that takes no step within this time, once it has loaded torch, is taken for one in which no step is seen."""
+"""Seconds, at most, from the loading of torch to the first step: after that, no step is expected to be seen."""
 
 
 class TimeLimit:
@@ -33,21 +33,21 @@ class TimeLimit:
         """Return whether the time of the run is over."""
         if self._seconds is None:
             return False
-        now = time.monotonic()
+        now_s = time.monotonic()
         if self._begin_s is None:
-            self._begin_s = self._begin(now)
-        return self._begin_s is not None and now - self._begin_s >= self._seconds
+            self._begin_s = self._begin(now_s)
+        return self._begin_s is not None and now_s - self._begin_s >= self._seconds
 
-    def _begin(self, now: float) -> float | None:
+    def _begin(self, now_s: float) -> float | None:
         """From when on the seconds count, if that is known."""
         if (self._folder / STEP).exists():
-            return now
+            return now_s
         if self._torch_s is None and (self._folder / TORCH).exists():
-            self._torch_s = now
-        if self._torch_s is not None and now - self._torch_s >= STEP_PATIENCE_S:
+            self._torch_s = now_s
+        if self._torch_s is not None and now_s - self._torch_s >= STEP_PATIENCE_S:
             self._say(f"\nNo training step was seen within {STEP_PATIENCE_S:.0f} s; the {self._seconds:g} s begin now.")
-            return now
-        if self._torch_s is None and now - self._started_s >= TORCH_PATIENCE_S:
+            return now_s
+        if self._torch_s is None and now_s - self._started_s >= TORCH_PATIENCE_S:
             self._say(f"\ntorch was not loaded within {TORCH_PATIENCE_S:.0f} s; the time counts from the start.")
             return self._started_s
         return None

@@ -13,36 +13,28 @@ from workshop.errors import CrashError, WorkshopError
 from workshop.probe import wire
 from workshop.probe.settings import PROFILER_VARIABLE, REPORTS, ProfilerOptions, ProfilerReport
 from workshop.recording.output_paths import TRACES, free_folder
-from workshop.recording.run import Run, as_command
+from workshop.recording.run import RecordedRun, Run, as_command
 from workshop.recording.slurm import job_script
 from workshop.runs import load_beside
 from workshop.runs.activity_text import describe_activities
-from workshop.runs.other_load import OtherLoad
 from workshop.runs.script import Say, probe_environment
 
 SETTLED_S = 2.0
-"""If no trace has come for this long, none will."""
+"""Seconds, at least, without another trace: then none will come."""
 
 STOP_PATIENCE_S = 20.0
-"""A training that should stop is ended if it still runs this long after the last trace was written."""
+"""Seconds, at most, that a training that should stop still runs once the last trace is written: then it is ended."""
 
 LOOK_EVERY_S = 1.0
+"""Seconds between two looks at the traces."""
 
 
 @dataclass(frozen=True)
-class RecordedTraces:
+class RecordedTraces(RecordedRun):
     """The traces of a run, and how it ended."""
 
     folder: Path
     traces: list[Path]
-    exit_code: int
-    """The exit code of the command, as a shell has it."""
-    stopped: BaseException | None
-    """The exception of Ctrl-C or of a signal that ended the run early."""
-    is_over: bool
-    """Whether the training was ended because all was recorded that was asked for."""
-    machine: OtherLoad
-    """What other programs used of the cores meanwhile."""
 
 
 def record(command: list[str], options: ProfilerOptions, say: Say = lambda _: None) -> RecordedTraces:
@@ -76,9 +68,9 @@ def record(command: list[str], options: ProfilerOptions, say: Say = lambda _: No
             kind = CrashError if run.exit_code else WorkshopError
             raise kind(_why_nothing(command, options, processes, run.exit_code, seen))
     load_beside.keep(run.load.end(), *traces)
-    is_complete = bool(processes) and 0 < options.repeat <= min(each.cycles for each in processes)
+    is_complete = bool(processes) and 0 < options.repeat <= min(process.cycles for process in processes)
     is_over = run.is_over or (options.stop and is_complete)
-    return RecordedTraces(folder, traces, run.exit_code, run.stopped, is_over, run.load.end())
+    return RecordedTraces(folder, traces, **{**run.ended(), "is_over": is_over})
 
 
 class _Written:
@@ -124,7 +116,7 @@ def _why_nothing(
     command: list[str], options: ProfilerOptions, processes: list[ProfilerReport], exit_code: int, seen: str
 ) -> str:
     what = shlex.join(command)
-    steps = max((each.steps for each in processes), default=0)
+    steps = max((process.steps for process in processes), default=0)
     if exit_code:
         return f"{what} ended with exit code {exit_code} after {steps} steps; nothing was recorded"
     if not steps:

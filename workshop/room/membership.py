@@ -49,19 +49,27 @@ class Membership:
         Raises:
             OSError: it cannot be written.
         """
-        path = path_beside(state)
-        path.parent.mkdir(exist_ok=True)
-        growing = path.with_name(f"{path.name}.{os.getpid()}")
-        try:
-            with open(os.open(growing, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="utf-8") as file:
-                json.dump(asdict(self), file)
-                file.flush()
-                os.fsync(file.fileno())
-            growing.replace(path)
-        finally:
-            growing.unlink(missing_ok=True)
+        write_whole(path_beside(state), json.dumps(asdict(self)).encode())
 
 
 def path_beside(state: State) -> Path:
     """Return the file of the membership that belongs to a state."""
     return state.path.with_name(FILE)
+
+
+def write_whole(path: Path, content: bytes) -> None:
+    """Write a file that only its owner may read: once this returns, it is on disk, and at no time is half of it there.
+
+    Raises:
+        OSError: it cannot be written; nothing of it is left.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    growing = path.with_suffix(f".{os.getpid()}")
+    try:
+        with open(os.open(growing, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        growing.replace(path)
+    finally:
+        growing.unlink(missing_ok=True)

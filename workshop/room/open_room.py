@@ -12,20 +12,12 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from workshop.room.group_commit import GroupCommit
 from workshop.room.posts import JoinAnswer, JoinPost, Post, clean_name
-from workshop.room.rate_limit import RateLimit
 from workshop.room.standings import Standings
-from workshop.room.store import Kept, Participant, Presence, ReceivedReport, Store
+from workshop.room.store import GroupCommit, Kept, Participant, Presence, ReceivedReport, Store
 
 MAX_PARTICIPANTS = 1000
-"""The most who take part at once; who has left or was removed does not count."""
-
-JOINS_AT_ONCE = 250
-"""So many join from one address at once, which a whole class may share; then twelve a minute."""
-
-MAX_LATE_S = 7 * 86_400.0
-"""A report that is older counts as that old: nobody's clock moves the board by years."""
+"""Participants, at most, at once; who has left or was removed does not count."""
 
 Value = TypeVar("Value")
 
@@ -42,6 +34,36 @@ class RefusedError(Exception):
     def __init__(self, status: HTTPStatus, says: str, kept: bool = False) -> None:
         super().__init__(says)
         self.status, self.kept = status, kept
+
+
+class RateLimit:
+    """How often somebody may ask for something: a bucket of permits for each key, which fills again with time.
+
+    Args:
+        burst: how many permits a full bucket has.
+        per_s: how many come back in a second.
+        clock: the seconds.
+    """
+
+    def __init__(self, burst: float, per_s: float, clock: Callable[[], float] = time.monotonic) -> None:
+        self._burst, self._per_s, self._clock = burst, per_s, clock
+        self._buckets: dict[str, tuple[float, float]] = {}
+
+    def allows(self, key: str) -> bool:
+        """Take a permit, and return whether there was one."""
+        left = self._left(key)
+        self._buckets[key] = (left - 1 if left >= 1 else left, self._clock())
+        if len(self._buckets) > 10_000:  # forget those that have their whole burst again
+            self._buckets = {each: kept for each, kept in self._buckets.items() if self._left(each) < self._burst}
+        return left >= 1
+
+    def is_spent(self, key: str) -> bool:
+        """Return whether there is no permit, and take none."""
+        return self._left(key) < 1
+
+    def _left(self, key: str) -> float:
+        left, then = self._buckets.get(key, (self._burst, self._clock()))
+        return min(self._burst, left + (self._clock() - then) * self._per_s)
 
 
 class OpenRoom:
@@ -62,7 +84,8 @@ class OpenRoom:
         self._standings = Standings(parts)
         self._tokens: dict[str, str] = {}
         self._joining = asyncio.Lock()
-        self._joins = RateLimit(burst=JOINS_AT_ONCE, per_s=0.2)
+        self._joins = RateLimit(burst=250, per_s=0.2)
+        """Of those who join, by address, which a whole class may share."""
         self._by_token = RateLimit(burst=60, per_s=2.0)
         self._failures = RateLimit(burst=60, per_s=1.0)
         """Of those who know neither code nor token, by address: a whole class may share one."""
@@ -170,7 +193,8 @@ class OpenRoom:
         if problem := report.problem():
             raise RefusedError(HTTPStatus.BAD_REQUEST, problem)
         now = time.time()
-        happened_at = now - min(max(post.now - report.at, 0.0), MAX_LATE_S)
+        a_week_s = 7 * 86_400.0  # what is older counts as that old: nobody's clock moves the board by years
+        happened_at = now - min(max(post.now - report.at, 0.0), a_week_s)
         received = ReceivedReport(participant, now, happened_at, report)
         kept = await self._reports.keep(received)
         if kept is Kept.AGAIN:
@@ -226,17 +250,17 @@ class OpenRoom:
         people = self._standings.people
         received = await self.in_store(lambda store: store.reports())
         return [
-            {"name": people[each.participant].name, "participant": each.participant, "received_at": each.received_at}
-            | {"happened_at": each.happened_at}
-            | {name: getattr(each.report, name) for name in each.report.__struct_fields__ if name != "at"}
-            for each in received
+            {"name": people[item.participant].name, "participant": item.participant}
+            | {"received_at": item.received_at, "happened_at": item.happened_at}
+            | {name: getattr(item.report, name) for name in item.report.__struct_fields__ if name != "at"}
+            for item in received
         ]
 
     def people(self) -> list[dict[str, Any]]:
         """Return who has joined, by their real names, for the instructor."""
         return [
-            {"id": each.id, "name": each.name, "state": each.state.value, "machine": each.machine}
-            for each in self._standings.people.values()
+            {"id": person.id, "name": person.name, "state": person.state.value, "machine": person.machine}
+            for person in self._standings.people.values()
         ]
 
     async def _readmit(self, participant: str) -> None:

@@ -1,16 +1,14 @@
 """What waits to be sent: a file for each report, until the room has acknowledged it."""
 
-import os
 from pathlib import Path
 
 import msgspec
 
 from workshop.course.state import State
+from workshop.room.membership import write_whole
 from workshop.room.posts import RoomReport
 
 FOLDER = "outbox"
-MAX_WAITING = 1000
-"""So many reports wait at most; a workshop has a few dozen."""
 
 
 class Outbox:
@@ -25,18 +23,9 @@ class Outbox:
         Raises:
             OSError: it cannot be kept; nothing of it is left.
         """
-        self.folder.mkdir(parents=True, exist_ok=True)
-        if len(self._paths()) >= MAX_WAITING:
-            raise OSError(f"{MAX_WAITING} reports wait already")
-        growing = self.folder / f"{report.id}.{os.getpid()}"
-        try:
-            with growing.open("wb") as file:
-                file.write(msgspec.json.encode(report))
-                file.flush()
-                os.fsync(file.fileno())
-            growing.replace(self._path(report))
-        finally:
-            growing.unlink(missing_ok=True)
+        if (waiting := len(self._paths())) >= 1000:  # a workshop has a few dozen
+            raise OSError(f"{waiting} reports wait already")
+        write_whole(self._path(report), msgspec.json.encode(report))
 
     def waiting(self) -> list[RoomReport]:
         """Return the reports that wait, the oldest first; a damaged file is deleted."""

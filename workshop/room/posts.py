@@ -7,10 +7,10 @@ from typing import Annotated, Literal
 from msgspec import Meta, Struct
 
 MAX_BODY_BYTES = 4096
-"""The most bytes of a request that sends something."""
+"""Bytes, at most, of a request that sends something."""
 
 MAX_NAME = 40
-"""The most characters of a name."""
+"""Characters, at most, of a name."""
 
 CODE_LETTERS = "ABCDEFGHJKMNPQRSTUVWXYZ23456789"
 """What a join code is made of: nothing that is read as something else from the back row."""
@@ -95,7 +95,7 @@ def clean_name(name: str) -> str:
         ValueError: it is empty, too long, or has characters that show as nothing or change what stands beside them.
     """
     plain = re.sub(r"\s+", " ", unicodedata.normalize("NFC", name)).strip()
-    marks = sum(unicodedata.category(each).startswith("M") for each in plain)
+    marks = sum(unicodedata.category(letter).startswith("M") for letter in plain)
     if not plain or len(plain) > MAX_NAME or not plain.isprintable() or marks > len(plain) // 2:
         raise ValueError(f"a name has 1 to {MAX_NAME} visible characters")
     return plain

@@ -4,19 +4,23 @@ import secrets
 import threading
 import time
 from dataclasses import dataclass, field
+from textwrap import shorten
 
 from workshop.course.kept_checks import KeptCheck
 from workshop.course.state import State
 from workshop.errors import WorkshopError
-from workshop.judge.verdict import HALF_DONE
+from workshop.judge.reasons import MASK
+from workshop.judge.verdict import HALF_DONE, Outcome
 from workshop.room.membership import Membership
 from workshop.room.outbox import Outbox
 from workshop.room.posts import RoomReport
 from workshop.room.room_client import AnsweredNoError, RoomClient, UnreachableError
-from workshop.room.told_reason import told
 
 WITHIN_S = 2.0
-"""The most time that a command waits for the room."""
+"""Seconds, at most, that a command waits for the room."""
+
+MAX_REASON = 200
+"""Characters, at most, of the reason that is sent."""
 
 WHAT_IS_SENT = (
     "From now on, each `workshop check` and `workshop hint` in this folder tells the room: the part, how it ended, the "
@@ -60,7 +64,7 @@ def report_check(state: State, check: KeptCheck) -> str:
         outcome="half done" if check.state == HALF_DONE else check.outcome.value,
         **figures,
         solution_ratio=speed.solution_ratio if speed else None,
-        reason="" if check.outcome.value == "done" or not check.reasons else told(check.reasons[0]),
+        reason="" if check.outcome is Outcome.DONE else shorten(check.told, MAX_REASON, placeholder=MASK),
         machine=_machine(check),
     )
     return _report(state, report)

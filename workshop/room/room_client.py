@@ -12,8 +12,6 @@ import msgspec
 from workshop.errors import WorkshopError
 from workshop.room.posts import JoinAnswer, JoinPost, Post, Refusal, RoomReport
 
-MAX_ANSWER_BYTES = 65_536
-
 Answer = TypeVar("Answer")
 
 
@@ -96,7 +94,7 @@ class RoomClient:
         try:
             self._connection.request("POST", self._base + path, msgspec.json.encode(body), headers)
             response = self._connection.getresponse()
-            content = response.read(MAX_ANSWER_BYTES)
+            content = response.read(65_536)
         except (OSError, http.client.HTTPException, ValueError) as error:
             self._connection.close()
             raise UnreachableError(getattr(error, "strerror", None) or str(error) or type(error).__name__) from error

@@ -1,29 +1,33 @@
 """Serves the room until it is ended, at the address that it was told."""
 
+import asyncio
 import resource
 import socket
 import ssl
+from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import ClassVar
 
 import uvicorn
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from workshop.errors import WorkshopError
-from workshop.room.bounded_connection import BoundedConnection
 from workshop.room.open_room import OpenRoom
 from workshop.room.shared_files import SharedFiles
 from workshop.room.store import Store
 from workshop.room.web_app import web_app
 
 MAX_CONNECTIONS = 2000
-"""The most connections at once; a class has a few for each participant."""
+"""Connections, at most, at once; a class has a few for each participant."""
 
-MAX_FILES = 3 * MAX_CONNECTIONS
-"""A connection is an open file, and so is what it downloads; the usual limit of 256 or 1024 is raised to this."""
+MAX_FROM_ADDRESS = 500
+"""Connections, at most, of one address at once, behind which a whole class may be."""
 
-ALL_ADDRESSES = ("0.0.0.0", "::", "")
+ASK_WITHIN_S = 10.0
+"""Seconds, at most, in which the first request has to come; uvicorn itself waits for it without end."""
 
 
 @dataclass(frozen=True)
@@ -43,6 +47,31 @@ class ServedAt:
     certificate: Path | None = None
     private_key: Path | None = None
     address: str = ""
+
+
+class BoundedConnection(H11Protocol):
+    """A connection to the room, which hangs up on an address that has too many, and on whoever asks for nothing."""
+
+    _open: ClassVar[Counter[str]] = Counter()
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Count a connection, and close it unless a request comes in time."""
+        super().connection_made(transport)
+        self._address = self.client[0] if self.client else ""
+        self._open[self._address] += 1
+        if self._open[self._address] > MAX_FROM_ADDRESS:
+            transport.abort()
+        self._asking = self.loop.call_later(ASK_WITHIN_S, self._require_request)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Count it no more."""
+        super().connection_lost(exc)
+        self._asking.cancel()
+        self._open[self._address] -= 1
+
+    def _require_request(self) -> None:
+        if self.cycle is None:
+            self.transport.abort()
 
 
 def serve(
@@ -103,9 +132,9 @@ def serve(
 def _refuse_to_share_secrets(share: Path | None, database: str, at: ServedAt) -> None:
     """Raise an error if the folder that everybody gets has the room's database, or its private key."""
     secrets = [None if "://" in database else Path(database), at.private_key or at.certificate]
-    for each in filter(None, secrets):
-        if share and each.resolve().is_relative_to(share.resolve()):
-            raise WorkshopError(f"{each} lies in {share}, so the whole class could fetch it; keep it elsewhere")
+    for secret in filter(None, secrets):
+        if share and secret.resolve().is_relative_to(share.resolve()):
+            raise WorkshopError(f"{secret} lies in {share}, so the whole class could fetch it; keep it elsewhere")
 
 
 def _listen(at: ServedAt) -> socket.socket:
@@ -122,16 +151,18 @@ def _listen(at: ServedAt) -> socket.socket:
 
 
 def _raise_limit_of_files() -> None:
+    """Raise the usual limit of 256 or 1024: a connection is an open file, and so is what it downloads."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if soft != resource.RLIM_INFINITY and soft < MAX_FILES:
-        wanted = MAX_FILES if hard == resource.RLIM_INFINITY else min(hard, MAX_FILES)
+    needed = 3 * MAX_CONNECTIONS
+    if soft != resource.RLIM_INFINITY and soft < needed:
+        wanted = needed if hard == resource.RLIM_INFINITY else min(hard, needed)
         with suppress(OSError, ValueError):
             resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
 
 def _reached_at(host: str) -> str:
     """Return the address at which others reach what listens on `host`."""
-    if host not in ALL_ADDRESSES:
+    if host not in ("0.0.0.0", "::", ""):
         return host
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asking:  # nothing is sent: it only chooses the way out
         try:

@@ -14,7 +14,7 @@ from workshop.pets.download import ARCHIVES
 from workshop.room.store import Store
 
 LOOK_EVERY_S = 5.0
-"""The time between two looks into the folder: what is put there while the room is open appears."""
+"""Seconds between two looks into the folder: what is put there while the room is open appears."""
 
 SUMS = "SHA256SUMS"
 """The name under which the hashes of all files are served, as `sha256sum --check` reads them."""
@@ -93,7 +93,7 @@ class SharedFiles:
 
     def projects(self) -> list[str]:
         """Return the projects that there are packages of."""
-        return sorted({each.project for each in self._files.values()} - {""})
+        return sorted({file.project for file in self._files.values()} - {""})
 
     def index(self) -> str:
         """Return the page of pip's index that lists the projects."""
@@ -101,7 +101,7 @@ class SharedFiles:
 
     def index_of(self, project: str) -> str | None:
         """Return the page of pip's index that lists a project's packages, with their hashes; None if there are none."""
-        found = [each for each in self._files.values() if each.project == normalised(project)]
+        found = [file for file in self._files.values() if file.project == normalised(project)]
         links = [(f"../../files/{quote(each.name)}#sha256={each.sha256}", each.name) for each in found]
         return _page(project, sorted(links)) if links else None
 

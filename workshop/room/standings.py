@@ -9,19 +9,13 @@ from workshop.room.posts import RoomReport
 from workshop.room.store import Participant, Presence, ReceivedReport
 
 STUCK_AFTER_S = 600.0
-"""Somebody who has begun a part and made no progress for so long is shown as stuck."""
-
-MIN_GAIN = 1.05
-"""A speedup that is this much above the best one so far is progress, too."""
-
-MAX_BEST = 3
-"""The number of best shares that are shown of a part."""
+"""Seconds without progress in a part that was begun, from which on somebody is shown as stuck."""
 
 REFUSED = ("not the same work", "broken")
 """The outcomes that the board counts as refusals."""
 
 MAX_REFUSALS = 50
-"""The number of reasons that the board gets; it shows the first few."""
+"""Reasons, at most, that the board gets; it shows the first few."""
 
 _RANKS = {"broken": 1, "not the same work": 2, "undecided": 3, "not there yet": 3, "half done": 4, "done": 5}
 
@@ -52,7 +46,7 @@ class PartStanding:
             self.outcome, self.latest_at = report.outcome, happened_at
         rank, better = _RANKS[report.outcome], False
         if report.ratio and rank >= _RANKS["not there yet"]:
-            better = report.ratio > (self.ratio or 1.0) * MIN_GAIN
+            better = report.ratio > (self.ratio or 1.0) * 1.05  # so much more is progress, too
             self.ratio = max(report.ratio, self.ratio or 0.0)
         if report.ratio and report.solution_ratio and report.outcome == "done":
             self.share = max(report.ratio / report.solution_ratio, self.share or 0.0)
@@ -170,11 +164,11 @@ class Standings:
     def _part(
         self, name: str, rows: Sequence[dict[str, Any]], here: Sequence[Person], names: dict[str, str]
     ) -> dict[str, Any]:
-        """Return how many have done a part, are at it, and are stuck in it, and the best shares."""
+        """Return how many have done a part, are at it, and are stuck in it, and the three best shares."""
         at = [row for row in rows if row["at"] == name and not row["left"]]
         shares = {person.id: person.parts[name].share for person in here if name in person.parts}
         known = {who: share for who, share in shares.items() if share is not None}
-        best = sorted(known, key=lambda who: -known[who])[:MAX_BEST]
+        best = sorted(known, key=lambda who: -known[who])[:3]
         return {
             "name": name,
             "title": self.parts[name],

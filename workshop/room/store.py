@@ -1,12 +1,14 @@
 """What the room keeps, in SQLite or PostgreSQL: what has been acknowledged is on disk."""
 
+import asyncio
 import enum
 import secrets
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Executor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import msgspec
 import sqlalchemy as sql
@@ -15,7 +17,8 @@ from filelock import FileLock, Timeout
 from workshop.errors import WorkshopError
 from workshop.room.posts import CODE_LETTERS, RoomReport
 
-CODE_LENGTH = 6
+Item = TypeVar("Item")
+Result = TypeVar("Result")
 
 _metadata = sql.MetaData()
 _settings = sql.Table(
@@ -120,7 +123,7 @@ class Store:
             with self._transaction() as connection:
                 _metadata.create_all(connection)
                 if connection.execute(sql.select(_settings.c.name)).first() is None:
-                    code = "".join(secrets.choice(CODE_LETTERS) for _ in range(CODE_LENGTH))
+                    code = "".join(secrets.choice(CODE_LETTERS) for _ in range(6))
                     rows = {"code": code, "key": secrets.token_urlsafe(24), "hide_names": "", "joining": "1"}
                     connection.execute(_settings.insert(), [{"name": n, "value": v} for n, v in rows.items()])
         except StoreUnavailableError as error:
@@ -177,18 +180,18 @@ class Store:
 
     def keep(self, received: Sequence[ReceivedReport]) -> list[Kept]:
         """Keep reports in one transaction, each once, and say for each what became of it."""
-        keys = {(each.participant, each.report.id) for each in received}
+        keys = {(item.participant, item.report.id) for item in received}
         with self._transaction() as connection:
             columns = (_reports.c.participant, _reports.c.id)
             chosen = sql.select(*columns, _reports.c.report).where(sql.tuple_(*columns).in_(keys))
             known = {(participant, report_id): text for participant, report_id, text in connection.execute(chosen)}
             new, outcomes = [], []
-            for each in received:
-                key, text = (each.participant, each.report.id), msgspec.json.encode(each.report).decode()
+            for item in received:
+                key, text = (item.participant, item.report.id), msgspec.json.encode(item.report).decode()
                 if key not in known:
                     known[key] = text
-                    when = {"received_at": each.received_at, "happened_at": each.happened_at}
-                    new.append({"participant": each.participant, "id": each.report.id, "report": text} | when)
+                    when = {"received_at": item.received_at, "happened_at": item.happened_at}
+                    new.append({"participant": item.participant, "id": item.report.id, "report": text} | when)
                     outcomes.append(Kept.NEW)
                 else:
                     outcomes.append(Kept.AGAIN if known[key] == text else Kept.OTHER)
@@ -217,6 +220,47 @@ class Store:
                 yield connection
         except sql.exc.SQLAlchemyError as error:
             raise StoreUnavailableError(str(getattr(error, "orig", None) or error).strip().split("\n")[0]) from error
+
+
+class GroupCommit(Generic[Item, Result]):
+    """Writes what has come while the last transaction was on its way to the disk in the next one.
+
+    So many requests need few transactions, and each is answered when what it wants kept is on disk.
+
+    Args:
+        write: keeps items in one transaction and returns a result for each; if it raises, none is kept.
+        executor: where it runs, so that the event loop does not wait for the disk.
+    """
+
+    def __init__(self, write: Callable[[Sequence[Item]], Sequence[Result]], executor: Executor) -> None:
+        self._write = write
+        self._executor = executor
+        self._waiting: list[tuple[Item, asyncio.Future[Result]]] = []
+        self._task: asyncio.Task[None] | None = None
+
+    async def keep(self, item: Item) -> Result:
+        """Return the result of an item once its transaction has ended; raise what `write` raises."""
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[Result] = loop.create_future()
+        self._waiting.append((item, future))
+        if self._task is None or self._task.done():
+            self._task = loop.create_task(self._write_all())
+        return await future
+
+    async def _write_all(self) -> None:
+        loop = asyncio.get_running_loop()
+        while self._waiting:
+            batch, self._waiting = self._waiting[:200], self._waiting[200:]
+            try:
+                results = await loop.run_in_executor(self._executor, self._write, [item for item, _ in batch])
+            except Exception as error:
+                for _, future in batch:
+                    if not future.done():
+                        future.set_exception(error)
+            else:
+                for (_, future), result in zip(batch, results, strict=True):
+                    if not future.done():  # whoever asked may have gone
+                        future.set_result(result)
 
 
 def _url(database: str) -> sql.URL:

@@ -25,10 +25,7 @@ from workshop.room.shared_files import LOOK_EVERY_S, SUMS, SharedFile, SharedFil
 from workshop.room.store import StoreUnavailableError
 
 BODY_WITHIN_S = 5.0
-"""The time in which a request must have arrived."""
-
-MAX_DOWNLOADS = 100
-"""The most files that are on their way at once; who comes then is asked to come again."""
+"""Seconds, at most, in which a request must have arrived."""
 
 PAGES = {"/": "board.html", "/instructor": "instructor.html"}
 SCRIPTS = ("board.js", "instructor.js", "room.js")
@@ -165,7 +162,7 @@ def _files(shared: SharedFiles) -> list[Route]:
         found = shared.get(name)
         if found is None:
             raise HTTPException(HTTPStatus.NOT_FOUND)
-        if on_their_way >= MAX_DOWNLOADS:
+        if on_their_way >= 100:  # so many files at once; who comes then is asked to come again
             raise HTTPException(HTTPStatus.SERVICE_UNAVAILABLE, headers={"Retry-After": "5"})
         return CountedResponse(found)
 

@@ -9,11 +9,6 @@ from workshop.traces.breakdown import Row
 from workshop.traces.intervals import Ints
 from workshop.traces.trace import COPY, SET, Trace, matching
 
-DIRECTION = r"Memcpy \w+to\w"
-KIND_WIDTH = len("Memcpy DtoD")
-MIN_DURATION_NS = 1000
-"""An event counts as that long if its time was written as 0 µs."""
-
 
 class BandwidthChanges(NamedTuple):
     """The changes of the bandwidth of each kind of copy: columns of equal length, sorted by device, kind and time."""
@@ -29,7 +24,7 @@ class BandwidthChanges(NamedTuple):
 def changes(trace: Trace) -> BandwidthChanges:
     """Return each change of a bandwidth. It is the profiler's, or else the bytes of a copy over its time."""
     events = trace.events[trace.of(*COPY, *SET)]
-    dur = np.where(events.dur > 0, events.dur, MIN_DURATION_NS)
+    dur = np.where(events.dur > 0, events.dur, 1000)  # what was written as 0 µs counts as one
     written = (events.bandwidth >= 0) & np.isfinite(events.bandwidth)
     speed = np.where(written, events.bandwidth, events.bytes / dur)
     kind = _kinds(trace)[events.name]
@@ -61,11 +56,11 @@ def bandwidth_rows(trace: Trace) -> list[Row]:
 
 
 def _kinds(trace: Trace) -> NDArray[np.str_]:
-    known = matching(trace.names, DIRECTION).tolist()
+    known = matching(trace.names, r"Memcpy \w+to\w").tolist()
     sets = matching(trace.names, "(hip)?Memset").tolist()
     return np.array(
         [
-            "Memset" if is_set else name[:KIND_WIDTH] if is_known else "Memcpy Unknown"
+            "Memset" if is_set else name[: len("Memcpy DtoD")] if is_known else "Memcpy Unknown"
             for name, is_known, is_set in zip(trace.names or [""], known, sets, strict=True)
         ]
     )

@@ -13,7 +13,7 @@ import numpy as np
 
 from workshop.traces.intervals import Ints, Spans, groups, overlap, without
 from workshop.traces.nesting import at_the_top
-from workshop.traces.trace import COPY, LAUNCH, SET, SYNC, Trace, once
+from workshop.traces.trace import COPY, DATA_WAIT, LAUNCH, SET, SYNC, Trace, once
 
 COMMUNICATION = r".*(nccl|rccl|hccl|mscclKernel|nvshmem)"
 """The names of communication kernels of NVIDIA, AMD, Huawei and Microsoft; some kernels of rccl are called nccl."""
@@ -27,7 +27,7 @@ IDLE = ("host_wait", "kernel_wait", "other", "unknown")
 """The causes of gaps. In HolisticTraceAnalysis, those that are not known count as other."""
 
 KERNEL_WAIT_NS = 30_000
-"""A shorter gap between two kernels is the time that starting a kernel takes."""
+"""Nanoseconds: a shorter gap between two kernels is the time that starting a kernel takes."""
 
 Row = dict[str, Any]
 
@@ -55,7 +55,7 @@ def by_device(trace: Trace) -> list[Trace]:
     devices = np.unique(trace.gpu.device)
     if len(devices) < 2:
         return [trace]
-    return [replace(trace, events=trace.gpu[trace.gpu.device == each]) for each in devices]
+    return [replace(trace, events=trace.gpu[trace.gpu.device == device]) for device in devices]
 
 
 def spans(trace: Trace, kind: str) -> Spans:
@@ -65,7 +65,9 @@ def spans(trace: Trace, kind: str) -> Spans:
 
 def exposed_communication(trace: Trace) -> list[Spans]:
     """Return for each device the time in which it communicated and computed nothing."""
-    return [without(spans(each, "COMMUNICATION"), spans(each, "COMPUTATION")) for each in by_device(trace)]
+    return [
+        without(spans(of_device, "COMMUNICATION"), spans(of_device, "COMPUTATION")) for of_device in by_device(trace)
+    ]
 
 
 def temporal(trace: Trace) -> list[Row]:
@@ -164,8 +166,8 @@ def device_times(trace: Trace) -> list[DeviceTime]:
     """Return the time of each device, with what of the steps is before its first kernel, and after its last."""
     times = []
     around = _steps_or_launching_threads(trace)
-    for each in by_device(trace) if len(trace.gpu) else ():
-        begin, end = int(each.gpu.ts.min()), int(each.gpu.end.max())
+    for of_device in by_device(trace) if len(trace.gpu) else ():
+        begin, end = int(of_device.gpu.ts.min()), int(of_device.gpu.end.max())
         before, after = (max(begin - around[0], 0), max(around[1] - end, 0)) if around else (0, 0)
         times.append(DeviceTime(before, end - begin, after))
     return times
@@ -184,8 +186,8 @@ def _steps_or_launching_threads(trace: Trace) -> tuple[int, int] | None:
 
 def comm_comp(trace: Trace) -> Row:
     """Return the time of the communication on all devices, and the share of it that is hidden under computation."""
-    whole = sum(spans(each, "COMMUNICATION").length for each in by_device(trace))
-    exposed = sum(each.length for each in exposed_communication(trace))
+    whole = sum(spans(of_device, "COMMUNICATION").length for of_device in by_device(trace))
+    exposed = sum(when.length for when in exposed_communication(trace))
     return {"communication_time(us)": whole / 1000, "comp_comm_overlap_pctg": _percent(whole - exposed, whole)}
 
 
@@ -259,7 +261,11 @@ def copies(trace: Trace) -> list[Row]:
     `pin_memory=True` gives.
     """
     events = trace.gpu[kinds(trace) == KINDS.index("MEMORY")]
-    computing = {int(each.gpu.device[0]): spans(each, "COMPUTATION") for each in by_device(trace) if len(each.gpu)}
+    computing = {
+        int(of_device.gpu.device[0]): spans(of_device, "COMPUTATION")
+        for of_device in by_device(trace)
+        if len(of_device.gpu)
+    }
     rows: list[Row] = []
     for name in np.unique(events.name):
         here = events[events.name == name]
@@ -333,7 +339,7 @@ def _cpu_idle(trace: Trace) -> list[Row]:
     steps = here & trace.named(r"ProfilerStep")
     window = events.spans(steps if steps.any() else here)
     waits = without(window, events.spans(here & trace.of("cpu_op")))
-    data = events.spans(here & trace.named(r"enumerate\(DataLoader\)"))
+    data = events.spans(here & trace.named(DATA_WAIT))
     communication = trace.named(CPU_COMMUNICATION)
     times = {"data_wait": overlap(waits, data).length}
     if communication.any():

@@ -19,19 +19,13 @@ from workshop.errors import WorkshopError
 from workshop.file_kind import GZIP, wrong_kind
 
 BLOCK_BYTES = 1 << 22
-"""The number of bytes of JSON that are decoded at once: enough for speed, few enough for memory."""
+"""Bytes of JSON that are decoded at once: enough for speed, few enough for memory."""
 
 COMPRESSED_BYTES = 1 << 10
-"""The number of compressed bytes that are decompressed at once; up to this many are lost before damage."""
-
-MAX_CUTS = 4
-"""The number of places that are tried, from the end of a block, to find one that is between two events."""
-
-MAX_ENDS = 1000
-"""The number of brackets that are tried, from the end of the file, to find the one that closes the list of events."""
+"""Compressed bytes that are decompressed at once; up to this many are lost before damage."""
 
 MAX_BETWEEN = 64
-"""The number of bytes that `"traceEvents": [` takes at most, or the space in front of a bare list."""
+"""Bytes, at most, that `"traceEvents": [` takes, or the space in front of a bare list, or between two events."""
 
 NO_TRACE, WRITES_ONE = "no trace of torch.profiler", "prof.export_chrome_trace and workshop record torch write one"
 
@@ -196,7 +190,7 @@ class Decoder:
 
     def _first_events(self, data: bytearray) -> tuple[Iterable[list[Any]], bytearray]:
         """Return the whole events in the data, which begin with a bracket, and the data that remain."""
-        cuts = list(islice(_cuts(data), MAX_CUTS))
+        cuts = list(islice(_cuts(data), 4))  # the first one is between two events, but for damage
         for cut in cuts:
             data[cut + 1] = ord("]")  # in place of a comma: nothing is copied
             with suppress(*UNDECODABLE), memoryview(data) as view:
@@ -210,7 +204,7 @@ class Decoder:
     def _last_events(self, data: bytearray) -> Iterator[list[Any]]:
         """Yield the events up to the closing bracket, and read the fields behind it."""
         end = None
-        for found, behind in islice(_ends(data), MAX_ENDS):
+        for found, behind in islice(_ends(data), 1000):  # a damaged file may have millions
             if self._read_fields(b"{" + data[behind:]):
                 with suppress(*UNDECODABLE):
                     yield self._decode(b"[" + data[:found] + b"]")
@@ -249,7 +243,7 @@ class Decoder:
         """Return an event whose name is not escaped, or whose values have unexpected types; nothing if it is lost."""
         for data in (piece, _NAME.sub(_escaped, piece.decode("utf-8", "replace").encode())):
             with suppress(*UNDECODABLE, ValueError, TypeError, OverflowError):
-                return self._decode(msgspec.json.encode([_usual(_object(data))]))
+                return self._decode(msgspec.json.encode([_converted(_object(data))]))
         return []
 
 
@@ -257,7 +251,7 @@ def _cuts(data: bytearray) -> Iterator[int]:
     """Yield the places where one event may end and the next begin, from the end."""
     cut = len(data)
     while (cut := data.rfind(b"},", 0, cut)) >= 0:
-        if data[cut + 2 : cut + 64].lstrip().startswith(b"{"):
+        if data[cut + 2 : cut + MAX_BETWEEN].lstrip().startswith(b"{"):
             yield cut
 
 
@@ -266,7 +260,7 @@ def _ends(data: bytes | bytearray) -> Iterator[tuple[int, int]]:
     end = len(data)
     while (end := data.rfind(b"]", 0, end)) >= 0:
         behind = _BEHIND_EVENTS.match(data, end + 1)
-        before = data[max(end - 64, 0) : end].rstrip()
+        before = data[max(end - MAX_BETWEEN, 0) : end].rstrip()
         if behind and (before.endswith(b"}") or before in (b"[", b"")):  # many an event has an empty list in it
             yield end, behind.end()
 
@@ -278,22 +272,22 @@ def _escaped(found: re.Match[bytes]) -> bytes:
     return found[1] + _NOT_ESCAPED.sub(escape, found[2])
 
 
-def _usual(event: dict[str, Any]) -> dict[str, Any]:
-    """Return an event with values of the usual types; raise an error if it has no valid times."""
-    usual = {key: value for key, value in event.items() if value is not None}
-    usual |= {key: as_usual(usual[key]) for key, as_usual in _USUAL.items() if key in usual}
-    args = usual.pop("args", None)
+def _converted(event: dict[str, Any]) -> dict[str, Any]:
+    """Return an event with values of the types that torch writes; raise an error if it has no valid times."""
+    fields = {key: value for key, value in event.items() if value is not None}
+    fields |= {key: convert(fields[key]) for key, convert in _CONVERSIONS.items() if key in fields}
+    args = fields.pop("args", None)
     if isinstance(args, dict):
         odd = {key for key in _KNOWN_ARGS if type(args.get(key)) not in (int, float, str)}
-        usual["args"] = {key: value for key, value in args.items() if key not in odd}
-    return usual
+        fields["args"] = {key: value for key, value in args.items() if key not in odd}
+    return fields
 
 
 def _number(value: Any) -> Any:
     return value if type(value) in (int, float, str) else str(value)
 
 
-_USUAL: dict[str, Callable[[Any], Any]] = {
+_CONVERSIONS: dict[str, Callable[[Any], Any]] = {
     "name": str,
     "cat": str,
     "ts": float,

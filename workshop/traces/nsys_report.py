@@ -20,19 +20,11 @@ from workshop.traces.decoding import TraceError
 from workshop.traces.intervals import Ints
 from workshop.traces.trace import EventColumns, Trace
 
-HEADER = b"SQLite format 3\0"
-
 BLOCK_ROWS = 1 << 15
-"""The number of rows that are fetched at once: the objects of a row take much memory."""
-
-MAX_NS = 2**62
-"""No valid time is that late: nearly 150 years."""
+"""Rows that are fetched at once: the objects of a row take much memory."""
 
 NO_STREAM = 2**32 - 1
 """CUPTI's number for the stream of a synchronisation that waits for none in particular."""
-
-RANGES = (59, 60)
-"""The types of NVTX events that last: a range that was pushed, and one that was started."""
 
 RECORDS = """
 CREATE TEMP TABLE record AS
@@ -88,8 +80,9 @@ _TABLES = {
     "CUPTI_ACTIVITY_KIND_MEMSET": _Table("gpu_memset", "'Memset (Device)'", *_ON_DEVICE, "bytes"),
     # A time of 0 stands for one that is not known.
     "CUPTI_ACTIVITY_KIND_SYNCHRONIZATION": _Table("cuda_sync", "syncType", *_ON_DEVICE, where="end > 0"),
+    # Of the NVTX events, those last that are a range that was pushed (59), or started (60).
     "NVTX_EVENTS": _Table(
-        "user_annotation", "coalesce(text, textId)", "globalTid", where=f"end IS NOT NULL AND eventType IN {RANGES}"
+        "user_annotation", "coalesce(text, textId)", "globalTid", where="end IS NOT NULL AND eventType IN (59, 60)"
     ),
 }
 
@@ -105,7 +98,7 @@ _NO_CALL = (-1, -1, -1, 0, -1, -1)
 def is_report(path: Path) -> bool:
     """Return whether a file is an SQLite file."""
     with path.open("rb") as file:
-        return file.read(len(HEADER)) == HEADER
+        return file.read(16) == b"SQLite format 3\0"
 
 
 def read(path: Path) -> Trace:
@@ -172,7 +165,7 @@ class _Reader:
             start, end, place, stream, correlation, device, size, waits_on, waits_on_stream = np.array(others, np.int64)
             stream[stream == NO_STREAM] = -1
             process, thread = _numbered(self._processes, place >> 24), _numbered(self._threads, place)
-            valid = (np.abs(start) < MAX_NS) & (np.abs(end) < MAX_NS)
+            valid = np.maximum(np.abs(start), np.abs(end)) < 2**62  # nearly 150 years: no valid time is that late
             self.lost += int(np.count_nonzero(~valid))
             correlation, waits_on = _of_process(process, correlation), _of_process(process, waits_on)
             of_a_call = (stream, correlation, device, size, waits_on, waits_on_stream)

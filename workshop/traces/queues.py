@@ -9,7 +9,7 @@ from workshop.traces.intervals import Ints, Spans, overlap, union, without
 from workshop.traces.trace import Trace
 
 FULL = 1024
-"""A stream of CUDA takes no more launches than this: from then on, the launching calls wait."""
+"""Launches that have not begun, which a stream of CUDA takes at most: from then on, the launching calls wait."""
 
 ALL_STREAMS = "all"
 

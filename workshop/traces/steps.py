@@ -10,7 +10,7 @@ import numpy as np
 from workshop.probe.phases import TRACED, Phase
 from workshop.traces.breakdown import CPU_COMMUNICATION, Row, exposed_communication
 from workshop.traces.intervals import Ints, Spans, shared, union, without
-from workshop.traces.trace import SYNC, Trace, once
+from workshop.traces.trace import DATA_WAIT, SYNC, Trace, once
 from workshop.traces.trace_files import Rank, number_of
 
 
@@ -34,7 +34,7 @@ def traced_steps(trace: Trace) -> list[TracedStep]:
     steps = Spans(trace.events.ts[rows], trace.events.end[rows])
     numbers = [_number(trace, row) for row in rows]
     phases = with_the_rest(phase_spans(trace), steps, steps.end - steps.start)
-    columns = (each.tolist() for each in phases.values())
+    columns = (phase.tolist() for phase in phases.values())
     times = [dict(zip(TRACED, step, strict=True)) for step in zip(*columns, strict=True)]
     communicating, busy = shared(_communication(trace), steps), shared(trace.gpu.spans(), steps)
     fields = (numbers, steps.start.tolist(), steps.end.tolist(), times, communicating.tolist(), busy.tolist())
@@ -51,7 +51,7 @@ def phase_spans(trace: Trace) -> dict[Phase, Spans]:
         times = {phase: spans_of(marked & trace.named(f"{phase}$")) for phase in TRACED if phase != Phase.OTHER}
     else:
         times = {
-            Phase.DATA_WAIT: spans_of(here & trace.named(r"enumerate\(DataLoader\)")),
+            Phase.DATA_WAIT: spans_of(here & trace.named(DATA_WAIT)),
             Phase.COPY: calls.spans(found[to_device]),
             Phase.OPTIMIZER: spans_of(here & trace.named(r"Optimizer\.(step|zero_grad)#")),
             Phase.BACKWARD: spans_of(trace.named(r"autograd::engine::evaluate_function")),

@@ -28,11 +28,8 @@ from workshop.traces.decoding import (
 )
 from workshop.traces.intervals import Ints, Spans, union
 
-MAX_EXACT_US = 2.0**43
-"""From this time on, a float of µs is no longer exact to the ns."""
-
 MAX_US = 2.0**53
-"""No valid time is that late: nearly 300 years."""
+"""Microseconds, nearly 300 years: no valid time is as late."""
 
 ALLOCATION = "[memory]"
 """The name of the events that tell of an allocation, or of a release of memory."""
@@ -48,6 +45,9 @@ LAUNCH = (
 
 RECORDED = (*KERNEL, *COPY, *SET, *SYNC, *LAUNCH, "cpu_op", "user_annotation", "gpu_user_annotation", "python_function")
 """The categories of what torch.profiler records: without any, a trace is that of another program, or of nothing."""
+
+DATA_WAIT = r"enumerate\(DataLoader\)"
+"""The names of the annotations under which a training gets a batch from its DataLoader."""
 
 NO_ARGS = Args()
 
@@ -307,7 +307,7 @@ class _ColumnBuilder:
         index = np.flatnonzero(lasting) + self.count
         self.count += len(events)
         if len(index) < len(events):
-            self._add_allocations([each for each in events if each.dur is None and each.name == ALLOCATION])
+            self._add_allocations([event for event in events if event.dur is None and event.name == ALLOCATION])
         events = list(compress(events, lasting))
         if not events:
             return
@@ -353,14 +353,14 @@ class _ColumnBuilder:
             column[on_gpu] = _integers(args, name)
             columns.append(column)
         bandwidth = np.full(len(events), -1.0)
-        bandwidth[on_gpu] = [_float(each.bandwidth) for each in args]
+        bandwidth[on_gpu] = [_float(arg.bandwidth) for arg in args]
         return [*columns, bandwidth]
 
     def _ns(self, microseconds: Any, events: list[TraceEvent], name: str) -> Ints:
         if self._exact:
             return np.array([round(getattr(event, name) * 1000) for event in events], np.int64)
-        if float in self.types and np.abs(microseconds).max(initial=0) >= MAX_EXACT_US:
-            raise _CoarseError
+        if float in self.types and np.abs(microseconds).max(initial=0) >= 2.0**43:
+            raise _CoarseError  # from there on, a float of µs is no longer exact to the ns
         whole = np.floor(microseconds)
         return whole.astype(np.int64) * 1000 + np.rint((microseconds - whole) * 1000).astype(np.int64)
 

@@ -18,7 +18,7 @@ from workshop.traces.trace import Trace, read
 
 SUFFIXES = (".json", ".gz", ".sqlite")
 MIN_BYTES_FOR_PROCESSES = 8_000_000
-"""The number of bytes in all files from which on it takes less time to start processes than to read in this one."""
+"""Bytes in all files, from which on it takes less time to start processes than to read in this one."""
 
 Rank = int | str
 """The number of a rank; where several files name the same rank, its number and the file's name."""

@@ -5,17 +5,20 @@ from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
+from workshop.diagnosis.findings import MIN_GAIN
 from workshop.errors import WorkshopError
 from workshop.judge.bench import Bench
 from workshop.judge.contest import of_two_scripts
 from workshop.judge.verdict import Outcome, Verdict, broken
 from workshop.runs.script import Say, ScriptError
 from workshop.tuning.loader_edit import LoaderEdit
-from workshop.tuning.setting_search import MIN_GAIN
-from workshop.tuning.setting_words import TO_TAKE, in_words
-from workshop.tuning.tuning_result import Advice, Tuning
+from workshop.tuning.tried_settings import SettingOutcome
+from workshop.tuning.tuning_result import AdviceKind, AdviceReason, Tuning
 
 MIN_BUDGET_S = 10.0
+"""Seconds, at least, that the judge takes."""
+
+REFUSED = {Outcome.OTHER_WORK: AdviceKind.OTHER_WORK, Outcome.BROKEN: AdviceKind.DOES_NOT_RUN}
 
 
 def with_proof(
@@ -46,35 +49,18 @@ def with_proof(
     except OSError as error:
         return replace(found, why_no_proof=f"the edited script cannot be put beside it: {error}.")
     found = replace(found, verdict=verdict)
-    if verdict.outcome in (Outcome.OTHER_WORK, Outcome.BROKEN):
-        what = "do the same work" if verdict.outcome is Outcome.OTHER_WORK else "run"
-        reason = f"the edited script does not {what}: {verdict.reasons[0]}"
-        return _not_taken(found, Advice.LEAVE, reason, "refused by the judge")
+    if verdict.outcome in REFUSED:
+        reason = AdviceReason(REFUSED[verdict.outcome], cause=str(verdict.reasons[0]))
+        return _not_taken(found, reason, SettingOutcome.OTHER_WORK)
     if verdict.outcome is Outcome.NOT_YET:
-        assert found.taken
-        assert found.present
-        reason = (
-            f"the search found {in_words(found.taken, found.present)} faster, but over whole epochs the judge measured "
-            "a gain of less than 5 %."
-        )
-        return replace(_not_taken(found, Advice.UNDECIDED, reason, "not proven faster"), is_noise=True)
+        return _not_taken(found, AdviceReason(AdviceKind.NOT_PROVEN, found.taken), SettingOutcome.NOT_PROVEN)
     return found
 
 
-def _not_taken(found: Tuning, advice: Advice, reason: str, became: str) -> Tuning:
+def _not_taken(found: Tuning, reason: AdviceReason, became: SettingOutcome) -> Tuning:
     """The result without the setting that the judge does not confirm."""
-    tried = tuple(replace(each, became=became) if each.became == TO_TAKE else each for each in found.tried)
-    return replace(
-        found,
-        advice=advice,
-        reason=reason,
-        tried=tried,
-        taken=None,
-        edit=None,
-        speedup=1.0,
-        limits=(),
-        waits_share=0.0,
-    )
+    tried = [replace(one, became=became) if one.became is SettingOutcome.TO_TAKE else one for one in found.tried]
+    return replace(found, reason=reason, tried=tuple(tried), edit=None, limits=(), waits_share=0.0)
 
 
 def why_not_written(found: Tuning, proof: bool) -> str:
@@ -123,7 +109,7 @@ def _edited_copy(edit: LoaderEdit) -> Iterator[Path]:
     """Put the edited script beside the script, so that it finds the same modules and files; remove it in the end."""
     stem, suffix = edit.path.stem, edit.path.suffix
     names = (edit.path.with_name(f".{stem}-tuned{number or ''}{suffix}") for number in range(1000))
-    path = next(each for each in names if not each.exists())
+    path = next(name for name in names if not name.exists())
     try:
         path.write_bytes(edit.content)
         yield path

@@ -3,23 +3,20 @@
 import ast
 import difflib
 import tokenize
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from io import BytesIO
+from itertools import accumulate
 from pathlib import Path
+from typing import Any
 
-from workshop.probe.messages import LoaderSettings
+from workshop.probe.loader_settings import SETTINGS, LoaderSettings, Setting, literal
 
-POSITIONS = {"num_workers": 5, "pin_memory": 7, "timeout": 9, "multiprocessing_context": 11}
-"""Where arguments stand that a DataLoader may be given without their names, counted from 0."""
+TIMEOUT = Setting(argument="timeout", place=9, needs_workers=True, without=0)
+"""Is left as it is, but for a DataLoader that loses its workers."""
 
-ONLY_WITH_WORKERS = {
-    "prefetch_factor": "None",
-    "persistent_workers": "False",
-    "multiprocessing_context": "None",
-    "timeout": "0",
-}
-"""What only workers may have, and what it is without them."""
+ARGUMENTS = (*(setting for setting in SETTINGS.values() if setting.argument), TIMEOUT)
+"""What a call of DataLoader is given, as far as an edit changes it."""
 
 
 class NoEditError(Exception):
@@ -45,33 +42,14 @@ class LoaderEdit:
         before, after = (text.splitlines() for text in (self.before, self.after))
         return list(difflib.unified_diff(before, after, name, f"{name}, tuned", n=2, lineterm=""))
 
+    def as_dict(self) -> dict[str, Any]:
+        """Return plain values for JSON."""
+        return {"file": str(self.path), "line": self.line, "arguments": dict(self.arguments), "diff": self.diff}
+
     @property
     def content(self) -> bytes:
         """What the edited file holds."""
         return self.after.encode(self.encoding)
-
-
-def arguments_for(settings: LoaderSettings, present: LoaderSettings) -> dict[str, str]:
-    """Return the arguments to be set, as source, where settings differ from the present ones."""
-    found = {}
-    if settings.workers != present.workers:
-        found["num_workers"] = str(settings.workers)
-    if settings.pin_memory != present.pin_memory:
-        found["pin_memory"] = str(settings.pin_memory)
-    if not settings.workers:
-        return found
-    if settings.prefetch_factor != present.prefetch_factor:
-        found["prefetch_factor"] = str(settings.prefetch_factor)
-    if settings.persistent != present.persistent:
-        found["persistent_workers"] = str(settings.persistent)
-    if settings.start_method != present.start_method:
-        found["multiprocessing_context"] = f'"{settings.start_method}"'
-    return found
-
-
-def threads_for(settings: LoaderSettings, torch: str = "torch") -> str:
-    """Return the call that sets the number of threads of the training process."""
-    return f"{torch}.set_num_threads({settings.threads})"
 
 
 def edit(path: Path, line: int, settings: LoaderSettings, present: LoaderSettings) -> LoaderEdit:
@@ -88,13 +66,14 @@ def edit(path: Path, line: int, settings: LoaderSettings, present: LoaderSetting
     except (OSError, ValueError, SyntaxError) as error:
         raise NoEditError(f"{path.name} cannot be read: {error}") from None
     call = _call(tree, path, line)
-    wanted = arguments_for(settings, present)
+    wanted = settings.arguments(present)
     if settings.workers == 0 != present.workers:
-        given = {*_given(call), *(each.arg for each in call.keywords)}  # None for **: it may have any of them
-        wanted |= {name: value for name, value in ONLY_WITH_WORKERS.items() if given & {name, None}}
+        given = {*_given(call), *(keyword.arg for keyword in call.keywords)}  # None for **: it may have any of them
+        of_workers = [setting for setting in ARGUMENTS if setting.needs_workers and given & {setting.argument, None}]
+        wanted |= {setting.argument: literal(setting.without) for setting in of_workers}
     after = _with_arguments(before, call, wanted)
-    if settings.threads:
-        after = _with_threads(after, tree, call, settings)
+    if calls := settings.calls(present):
+        after = _with_calls(after, tree, call, calls)
     try:
         ast.parse(after)
     except SyntaxError:
@@ -107,7 +86,7 @@ def _call(tree: ast.AST, path: Path, line: int) -> ast.Call:
     aliases = {"DataLoader"}
     for node in ast.walk(tree):
         if isinstance(node, ast.ImportFrom):
-            aliases |= {each.asname for each in node.names if each.name.endswith("DataLoader") and each.asname}
+            aliases |= {alias.asname for alias in node.names if alias.name.endswith("DataLoader") and alias.asname}
     calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call) and _makes_loader(node, aliases)]
     here = [node for node in calls if node.lineno <= line <= (node.end_lineno or node.lineno)]
     begin = [node for node in here if line in (node.lineno, node.func.end_lineno)] or here
@@ -131,9 +110,9 @@ def _with_arguments(source: str, call: ast.Call, wanted: Mapping[str, str]) -> s
     changes: list[tuple[int, int, str]] = []
     places = _Places(source)
     given, new = _given(call), dict(wanted)
-    for name in [each for each in wanted if each in given]:
+    for name in [name for name in wanted if name in given]:
         changes.append((*places.of(given[name]), new.pop(name)))
-    unpacked = [each.value for each in call.keywords if each.arg is None]
+    unpacked = [keyword.value for keyword in call.keywords if keyword.arg is None]
     if new and unpacked:  # it may have the same arguments, and they may be given but once
         begin, end = places.of(unpacked[-1])
         pairs = ", ".join(f'"{name}": {value}' for name, value in new.items())
@@ -145,19 +124,20 @@ def _with_arguments(source: str, call: ast.Call, wanted: Mapping[str, str]) -> s
     return source
 
 
-def _with_threads(source: str, tree: ast.Module, call: ast.Call, settings: LoaderSettings) -> str:
-    """Return the source with a line that sets the number of threads, before the statement that makes the DataLoader."""
-    imports = (each for node in tree.body if isinstance(node, ast.Import) for each in node.names)
-    torch = next((each.asname or each.name for each in imports if each.name == "torch"), "")
+def _with_calls(source: str, tree: ast.Module, call: ast.Call, calls: Sequence[str]) -> str:
+    """Return the source with lines that call functions of torch before the statement that makes the DataLoader."""
+    imports = (name for node in tree.body if isinstance(node, ast.Import) for name in node.names)
+    torch = next((name.asname or name.name for name in imports if name.name == "torch"), "")
     statements = (node for node in ast.walk(tree) if isinstance(node, ast.stmt))
-    around = (each for each in statements if each.lineno <= call.lineno <= (each.end_lineno or each.lineno))
-    statement = max(around, key=lambda each: (each.lineno, each.col_offset))
+    around = (one for one in statements if one.lineno <= call.lineno <= (one.end_lineno or one.lineno))
+    statement = max(around, key=lambda one: (one.lineno, one.col_offset))
     lines = source.split("\n")  # as Python counts them
     indent = lines[statement.lineno - 1][: statement.col_offset]
     if not torch or indent.strip():
-        raise NoEditError(f"there is no place for {threads_for(settings)} in the script; call it before the training")
+        raise NoEditError(f"there is no place for {', '.join(calls)} in the script; call it before the training")
     end = "\r" if "\r\n" in source else ""
-    lines.insert(statement.lineno - 1, f"{indent}{threads_for(settings, torch)}{end}")
+    new = [f"{indent}{torch}{text.removeprefix('torch')}{end}" for text in calls]
+    lines[statement.lineno - 1 : statement.lineno - 1] = new
     return "\n".join(lines)
 
 
@@ -167,14 +147,15 @@ def _in_parentheses(node: ast.expr, text: str) -> str:
 
 def _given(call: ast.Call) -> dict[str, ast.expr]:
     """What a call gives for the arguments that may be set, by name or by place."""
-    starred = any(isinstance(each, ast.Starred) for each in call.args)
-    by_place = {} if starred else {name: call.args[at] for name, at in POSITIONS.items() if at < len(call.args)}
-    return by_place | {each.arg: each.value for each in call.keywords if each.arg}
+    starred = any(isinstance(argument, ast.Starred) for argument in call.args)
+    places = {setting.argument: setting.place for setting in ARGUMENTS if setting.place is not None}
+    by_place = {name: call.args[at] for name, at in places.items() if at < len(call.args) and not starred}
+    return by_place | {keyword.arg: keyword.value for keyword in call.keywords if keyword.arg}
 
 
 def _appended(source: str, call: ast.Call, places: "_Places", new: Mapping[str, str]) -> tuple[int, int, str]:
     """The change that puts arguments behind the last one: in lines of their own where that has one."""
-    arguments = [*call.args, *(each.value for each in call.keywords)]
+    arguments = [*call.args, *(keyword.value for keyword in call.keywords)]
     end = places.of(call)[1] - 1  # of the closing parenthesis
     added = [f"{name}={value}" for name, value in new.items()]
     if not arguments:
@@ -184,15 +165,15 @@ def _appended(source: str, call: ast.Call, places: "_Places", new: Mapping[str, 
     start = source[begin_of_line:last_begin]
     indent = start[: len(start) - len(start.lstrip())]
     after = source[last_end:end]
-    has_comma = "," in "".join(_without_comment(each) for each in after.splitlines())
+    has_comma = "," in "".join(_without_comment(line) for line in after.splitlines())
     own_lines = "\n" in after and begin_of_line > places.of(call)[0]
     if not own_lines:
         return last_end, last_end, ", " + ", ".join(added)
     newline = "\r\n" if "\r\n" in source else "\n"
     if has_comma:  # behind the comma and a comment
         at = source.index("\n", last_end) + 1
-        return at, at, "".join(f"{indent}{each},{newline}" for each in added)
-    return last_end, last_end, "".join(f",{newline}{indent}{each}" for each in added)
+        return at, at, "".join(f"{indent}{argument},{newline}" for argument in added)
+    return last_end, last_end, "".join(f",{newline}{indent}{argument}" for argument in added)
 
 
 def _without_comment(line: str) -> str:
@@ -203,8 +184,8 @@ class _Places:
     """Where the nodes of a source are in its text; Python counts bytes in lines."""
 
     def __init__(self, source: str) -> None:
-        self._lines = [f"{each}\n" for each in source.split("\n")]  # as Python counts them
-        self._begins = list(_sums(self._lines))
+        self._lines = [f"{line}\n" for line in source.split("\n")]  # as Python counts them
+        self._begins = list(accumulate(map(len, self._lines), initial=0))
 
     def of(self, node: ast.expr) -> tuple[int, int]:
         """Return where a node begins and ends, as numbers of characters."""
@@ -215,10 +196,3 @@ class _Places:
     def _at(self, line: int, column: int) -> int:
         text = self._lines[line - 1].encode()[:column].decode()
         return self._begins[line - 1] + len(text)
-
-
-def _sums(lines: list[str]) -> Iterator[int]:
-    begin = 0
-    for line in lines:
-        yield begin
-        begin += len(line)

@@ -58,20 +58,22 @@ class LoaderOrigin:
 def waited_for(found: Observations, waits_s: Mapping[int, float]) -> list[LoaderIterated]:
     """Return the DataLoaders of the training, one for each line that makes them, the most waited for first."""
     of_sites: dict[object, list[LoaderIterated]] = {}
-    for each in found.iterated:
-        if each.training:
-            of_sites.setdefault(found.made.get(each.loader, each.loader), []).append(each)
-    longest = sorted(
-        of_sites.values(), key=lambda site: sum(waits_s.get(number, 0.0) for number in {each.loader for each in site})
-    )
+    for iterated in found.iterated:
+        if iterated.training:
+            of_sites.setdefault(found.made.get(iterated.loader, iterated.loader), []).append(iterated)
+
+    def waited_s(site: list[LoaderIterated]) -> float:
+        return sum(waits_s.get(number, 0.0) for number in {iterated.loader for iterated in site})
+
+    longest = sorted(of_sites.values(), key=waited_s)
     return [site[-1] for site in reversed(longest)]
 
 
 def origin_of(found: Observations, seen: LoaderIterated) -> LoaderOrigin:
     """Return where a DataLoader was made."""
     site = found.made.get(seen.loader, ())
-    same_site = [each for each in found.iterated if found.made.get(each.loader, ()) == site]
-    states = {each.dataset_state for each in same_site}
+    same_site = [iterated for iterated in found.iterated if found.made.get(iterated.loader, ()) == site]
+    states = {iterated.dataset_state for iterated in same_site}
     frame, library = _maker(found, seen.loader)
     return LoaderOrigin(
         seen=seen,
@@ -79,7 +81,7 @@ def origin_of(found: Observations, seen: LoaderIterated) -> LoaderOrigin:
         line=(frame.line or 0) if frame else 0,
         library=library,
         changes=len(states) > 1,
-        is_remade=len({each.loader for each in same_site}) > 1,
+        is_remade=len({iterated.loader for iterated in same_site}) > 1,
     )
 
 
@@ -89,9 +91,9 @@ def _maker(found: Observations, number: int) -> tuple[Frame | None, str]:
     A library may have been given a DataLoader, and have made another one for the same dataset: the script's own counts.
     """
     dataset = found.datasets.get(number)
-    same = [each for each in found.made if found.datasets.get(each) == dataset] if dataset else []
-    for each in [number, *same]:
-        stack = list(found.made.get(each, ()))
+    same = [made for made in found.made if found.datasets.get(made) == dataset] if dataset else []
+    for made in [number, *same]:
+        stack = list(found.made.get(made, ()))
         while stack and stack[-1].name in AROUND and not found.user_frames(stack[-1:]):
             stack.pop()
         if stack and found.user_frames(stack[-1:]):

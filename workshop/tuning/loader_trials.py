@@ -1,22 +1,37 @@
-"""Trials of settings in a run of the script, in which other DataLoaders take the place of its own."""
+"""Trials of settings in a run of the script, in which other DataLoaders take the place of its own.
+
+What a script does between two epochs, such as a validation, is no matter of loading: its steps are those within epochs.
+"""
 
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
+import numpy as np
+
 from workshop.errors import WorkshopError
-from workshop.probe.messages import LoaderSettings, LoadWith
+from workshop.probe.loader_settings import LoaderSettings
+from workshop.probe.messages import LoadWith, StepReport
+from workshop.probe.phases import Phase
 from workshop.runs.measured_steps import MeasuredSteps, Stage
 from workshop.runs.staged_run import WARM_UP_STEPS, StagedRun
-from workshop.tuning.epoch_steps import blocks_ms, within_epochs
 from workshop.tuning.script_memory import ScriptMemory
 from workshop.tuning.setting_search import SettingSearch
-from workshop.tuning.setting_words import in_words
 
-CYCLES, LONGEST = 4, 3.0
-"""Every trial sees each worker load this many batches, unless that takes this many times as long as a trial."""
+CYCLES = 4
+"""Batches, at least, that each worker loads in a trial, unless that takes too long."""
 
-FEWEST, ATTEMPTS = 3, 2
-"""The steps of a trial, at least, and how often one is begun if the script ends meanwhile."""
+LONGEST = 3.0
+"""A factor, at most, by which a trial takes longer so that each worker loads these batches."""
+
+FEWEST = 3
+"""Steps, at least: of a trial, and within epochs if those that begin one are to count as these do."""
+
+ATTEMPTS = 2
+"""Times, at most, that a trial is begun, if the script ends meanwhile."""
+
+MAX_BLOCKS = 12
+"""Blocks, at most, of the steps of a trial."""
 
 
 @dataclass
@@ -32,7 +47,7 @@ class LoaderTrials:
     """The number of the DataLoader whose settings are tried; -1 for all."""
     trial_s: float
     """How long a trial takes, about."""
-    usual_ms: float
+    baseline_ms: float
     """The milliseconds of a step of the script as it is."""
     steps: dict[LoaderSettings, MeasuredSteps] = field(default_factory=dict)
     """Those of the last trial of each settings, without regard to what makes no difference in a trial."""
@@ -59,7 +74,7 @@ class LoaderTrials:
     def _try(self, settings: LoaderSettings) -> None:
         """Try settings, in another run of the script if the present one ends meanwhile."""
         known = self.search.of(settings)
-        self.run.script.tell(f"trying {in_words(settings, self.search.present)}; {self._so_far()}")
+        self.run.script.tell(f"trying {settings.in_words(self.search.present)}; {self._so_far()}")
         fewest = max(self._cycles(settings) * settings.workers, FEWEST)
         for attempt in range(ATTEMPTS):
             self.begun += 1
@@ -88,8 +103,8 @@ class LoaderTrials:
 
     def _cycles(self, settings: LoaderSettings) -> int:
         """How many batches each worker loads in a trial, at least: several, unless that takes too long."""
-        known = [each.ms for each in self.search.tried.values() if each.known]
-        cycle_s = min(known, default=self.usual_ms) * settings.workers / 1e3
+        least_ms = min((tried.ms for tried in self.search.measured), default=self.baseline_ms)
+        cycle_s = least_ms * settings.workers / 1e3
         return CYCLES if cycle_s * CYCLES < LONGEST * self.trial_s else 2
 
     def _note(self, settings: LoaderSettings, stage: Stage, goes_on: bool) -> None:
@@ -114,9 +129,60 @@ class LoaderTrials:
             raise WorkshopError(f"{self.name} could not be run again: {self.run.error or 'it ended at once'}")
 
     def _so_far(self) -> str:
-        known = [each for each in self.search.tried.values() if each.known]
-        if not known:
+        best, present = min(self.search.measured, key=lambda tried: tried.ms, default=None), self.search.present
+        if best is None:
             return "nothing is known yet"
-        best, present = min(known, key=lambda each: each.ms), self.search.present
         settings = replace(best.settings, persistent=present.persistent and best.settings.workers > 0)
-        return f"best so far: {best.rate:.1f} samples/s with {in_words(settings, present)}"
+        return f"best so far: {best.rate:.1f} samples/s with {settings.in_words(present)}"
+
+
+def within_epochs(stage: Stage) -> list[float]:
+    """Return the milliseconds of each step of a stage.
+
+    A step that begins an epoch counts with its own wait for data, but with what the others take apart from that: a
+    validation may be in it. Where epochs are so short that most steps are reported together with one that begins one,
+    all are as they are.
+    """
+    within = [report for report in stage.reports if not report.epochs_begun]
+    count = sum(report.steps for report in within)
+    if count < FEWEST or 2 * count < sum(report.steps for report in stage.reports):
+        return [duration_us / 1e3 for report in stage.reports for duration_us in report.durations_us]
+    computing_ms = 1e3 * _computing_s(within)
+    found: list[float] = []
+    for report in stage.reports:
+        wait_ms = 1e3 * report.phases[Phase.DATA_WAIT] / report.steps
+        begins = [computing_ms + wait_ms] * report.steps
+        found += begins if report.epochs_begun else [duration_us / 1e3 for duration_us in report.durations_us]
+    return found
+
+
+def blocks_ms(steps_ms: Sequence[float], workers: int) -> list[float]:
+    """Return the means of some steps in a row.
+
+    Workers that keep the training waiting hand out their batches one after the other, and then nothing for a while: a
+    block is as many steps as there are workers, or some times that many.
+    """
+    cycle = max(1, workers)
+    size = cycle * max(1, -(-len(steps_ms) // (cycle * MAX_BLOCKS)))
+    if len(steps_ms) < 2 * size:
+        size = max(1, len(steps_ms) // 2)
+    count = len(steps_ms) // size
+    return [float(np.mean(steps_ms[at * size : (at + 1) * size])) for at in range(count)]
+
+
+def ceiling_ms(headroom: MeasuredSteps, as_it_is: Stage) -> float:
+    """Return the mean milliseconds of a step within an epoch with batches from memory.
+
+    The steps that begin epochs are the last ones of the headroom, as `Stage.like` puts them. If the script as it is
+    takes less, apart from its wait for data, the machine was busier meanwhile, and that is the ceiling.
+    """
+    begun = sum(report.steps for report in as_it_is.reports if report.epochs_begun)
+    durations_s = headroom.durations_s[: -begun or None] or headroom.durations_s
+    within = [report for report in as_it_is.reports if not report.epochs_begun] or as_it_is.reports
+    return 1e3 * min(float(np.mean(durations_s)), _computing_s(within))
+
+
+def _computing_s(reports: Sequence[StepReport]) -> float:
+    """The seconds that a step takes, apart from its wait for data."""
+    computing_s = sum(report.seconds - report.phases[Phase.DATA_WAIT] for report in reports)
+    return computing_s / sum(report.steps for report in reports)

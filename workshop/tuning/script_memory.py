@@ -1,15 +1,69 @@
 """The memory of a script whose DataLoader is tuned: what its processes use, and what there is room for."""
 
-from workshop.probe.messages import LoaderSettings
+from dataclasses import dataclass, replace
+
+from workshop.probe.loader_settings import LoaderSettings
 from workshop.runs.measured_script import MeasuredScript
 from workshop.runs.measured_steps import MeasuredSteps
 from workshop.runs.memory_use import free_memory, free_shared_memory, memory_together, private_memory
 from workshop.runs.process_tree import descendants
-from workshop.tuning.memory_room import FORKED, RESERVE, Room
-from workshop.tuning.tried_setting import TriedSetting
+from workshop.tuning.tried_settings import TriedSetting
+
+RESERVE = 0.1
+"""A share of the free memory, at most, that is left alone: a script may need more later."""
+
+IN_HAND = 2
+"""Batches that the training holds on to, beside those that are loaded ahead."""
+
+FORKED = 0.3
+"""A share of its parent's memory: what a forked worker is taken to write to before any was seen."""
 
 LOOKED_AT = 4
-"""The memory of no more workers than this is looked at: they are much alike."""
+"""Workers, at most, whose memory is looked at: they are much alike."""
+
+
+@dataclass(frozen=True)
+class MemoryRoom:
+    """The limits of memory, and what is known of the needs."""
+
+    limit_bytes: float
+    """What all processes of the script may use together."""
+    used_bytes: float = 0.0
+    """What they used when workers were last looked at, and with how many workers."""
+    workers: int = 0
+    worker_bytes: float = 0.0
+    """What each further worker takes."""
+    batch_bytes: float = 0.0
+    shared_free_bytes: int | None = None
+    """What is free of /dev/shm; None where there is none."""
+    ranks: int = 1
+    """Each of them has so many workers."""
+
+    def after(self, tried: TriedSetting, private_bytes: int) -> "MemoryRoom":
+        """Return what is known after settings were tried, whose largest worker had so many bytes of its own."""
+        if tried.memory_bytes is None or not tried.settings.workers:
+            return self
+        worker_bytes = max(self.worker_bytes if self.workers else 0.0, private_bytes)
+        return replace(self, used_bytes=tried.memory_bytes, workers=tried.settings.workers, worker_bytes=worker_bytes)
+
+    def memory(self, settings: LoaderSettings) -> float:
+        """Return the bytes that all processes will use."""
+        batches = (settings.ahead - LoaderSettings(self.workers).ahead) * self.batch_bytes
+        workers = (settings.workers - self.workers) * self.worker_bytes
+        return self.used_bytes + self.ranks * (workers + max(0.0, batches))
+
+    def shared(self, settings: LoaderSettings) -> int:
+        """Return the bytes that batches on their way take of /dev/shm at most."""
+        return round(self.ranks * self.batch_bytes * (settings.ahead + IN_HAND)) if settings.workers else 0
+
+    def why_not(self, settings: LoaderSettings) -> str:
+        """Return why settings would not fit; empty if they do."""
+        needed = self.shared(settings)
+        if self.shared_free_bytes is not None and needed > (1 - RESERVE) * self.shared_free_bytes:
+            return f"needs {size(needed)} of /dev/shm, which has {size(self.shared_free_bytes)}"
+        if settings.workers and self.memory(settings) > self.limit_bytes:
+            return f"would need {size(self.memory(settings))} of memory, and {size(self.limit_bytes)} are allowed"
+        return ""
 
 
 class ScriptMemory:
@@ -33,7 +87,7 @@ class ScriptMemory:
         trainers = self._trainers()
         free = memory_together(self._own) + (1 - RESERVE) * free_memory()
         of_parent = FORKED if start_method in ("", "fork") else 1.0
-        self.room = Room(
+        self.room = MemoryRoom(
             limit_bytes=min(free, free if allowed_bytes is None else allowed_bytes),
             used_bytes=memory_together(self._own, self._own - trainers),
             worker_bytes=of_parent * max(map(private_memory, trainers), default=0),
@@ -62,4 +116,11 @@ class ScriptMemory:
 
     def _processes(self) -> list[int]:
         process = self._script.process
-        return [process.pid, *(each.pid for each in descendants(process.pid))] if process else []
+        return [process.pid, *(child.pid for child in descendants(process.pid))] if process else []
+
+
+def size(count: float) -> str:
+    """Return a number of bytes as a person reads it."""
+    if count >= 1e9:
+        return f"{count / 1e9:.1f} GB"
+    return f"{count / 1e6:.0f} MB" if count >= 1e7 or not count else f"{count / 1e6:.1f} MB"

@@ -1,98 +1,74 @@
 """The search for the best settings of a DataLoader: which are tried next, and which are taken; it runs nothing."""
 
 import math
-from collections.abc import Callable, Generator, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Generator, Iterator
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
 
-from workshop import noise
-from workshop.probe.messages import LoaderSettings
-from workshop.tuning.standing import Standing
-from workshop.tuning.tried_setting import TriedSetting
-
-MIN_GAIN = 1.05
-"""A smaller speedup is not worth an edit."""
-
-WORTH = 1.02
-"""More workers are worth their memory if a step takes longer by this factor with fewer."""
-
-REACHED = 0.97
-"""Settings that reach this share of the rate with batches from memory leave nothing worth a search."""
-
-CLEARLY_WORSE = 1.25
-"""Nothing is looked for beyond a number of workers with which a step takes, for certain, longer by this factor."""
-
-USELESS_STEPS = 2
-"""Twice as many workers, this many times in a row without a gain, end the search; once, where no core is idle."""
+from workshop.diagnosis.findings import MIN_GAIN
+from workshop.probe.loader_settings import LoaderSettings
+from workshop.tuning.tried_settings import WORTH, Standing, TriedSettings
+from workshop.tuning.tuning_result import AdviceKind, AdviceReason
 
 CLIMBS = 1.1
-"""Twice as many workers bring something if a step takes longer by this factor without; less may be noise."""
-
-NO_CORE_IDLE = 0.9
-"""No core is idle if the cores are busy for this share of the time: more workers can hardly load more."""
+"""A factor, at least: twice as many workers bring something if a step takes longer by it without them."""
 
 RIVAL = 1.15
-"""Cheaper settings that seem slower by less than this factor are measured again."""
+"""A factor, at most: cheaper settings that seem slower by it are measured again, and any that seem faster by it."""
 
-NO_WORSE = 1.03
-"""Settings that seem slower by less than this factor, which may be noise, are taken if they are cheaper."""
+CLEARLY_WORSE = 1.25
+"""A factor, at least: no workers are tried beyond a number with which a step takes, for certain, longer by it."""
 
-AT_FIRST = 4
-"""The first number of workers that is tried is this part of what would do if they did not get into each other's way."""
+USELESS_STEPS = 2
+"""Times in a row that the number of workers is doubled or halved without a gain; once, where no core is idle."""
 
-LONG_START = 0.02
-"""Workers are kept from epoch to epoch if starting them takes more than this share of an epoch."""
+NO_CORE_IDLE = 0.9
+"""A share of the cores, at least: where so many are busy, more workers can hardly load more."""
 
-PREFETCH_FACTORS = (4, 8)
+FIRST_PART = 4
+"""A quarter of the workers that would do if they did not get into each other's way is tried first."""
+
 MAX_WORKERS = 64
 ROUNDS = 4
-"""In the end, the settings that matter are measured again in turns, at most this many times."""
+"""Times, at most, that the settings that matter are measured again in turns, in the end."""
+
+
+class Choice(NamedTuple):
+    """Values of a setting that are tried beside the best of all others, one after the other as long as each helps."""
+
+    setting: str
+    values: tuple[Any, ...]
+    may_help: Callable[["SettingSearch", LoaderSettings], bool]
+    """Whether settings with the next value are worth a trial."""
+
+
+CHOICES = (
+    Choice(
+        "prefetch_factor", (4, 8), lambda search, more: not search.reached and more.ahead > search.best.settings.ahead
+    ),
+    Choice("pin_memory", (True,), lambda search, _: search.pins),
+)
+"""What is tried once the number of workers is known, in this order."""
 
 
 @dataclass
-class SettingSearch:
+class SettingSearch(TriedSettings):
     """Looks for the settings with which a step takes the least time. Of equally good ones, it takes the cheapest.
 
     Whoever leads it goes through `trials`, and calls `add` or `fail` for each before it asks for the next.
     """
 
-    present: LoaderSettings
-    ceiling_ms: float
-    """What a step takes with batches from memory: no settings can do better."""
-    epoch_steps: int | None = None
-    """The number of steps in an epoch; None if it is not known, or endless."""
-    keeps: bool = True
-    """Whether workers can be kept from epoch to epoch."""
-    batches: float = 1.0
-    """The number of batches in a step."""
     pins: bool = False
     """Whether the batches go to a GPU, and pinned memory may help."""
     threads: int = 0
     """The number of threads of an operation in the training process; 0 to leave it as it is."""
-    start_methods: tuple[str, ...] = ()
-    """Other ways to start workers, for datasets that cannot be loaded in workers of the present way."""
+    start_methods: tuple[str, ...] = ("fork", "spawn")
+    """Ways to start workers, for datasets that cannot be loaded in workers of the present way."""
     max_workers: int = MAX_WORKERS
     cores: float = math.inf
     """The number of cores that the script may use."""
     why_not: Callable[[LoaderSettings], str] = lambda _: ""
     """Says why settings would not fit; empty if they do."""
-    slows_by: Callable[[], float] = lambda: 1.0
-    """Says how many times longer other programs may have made a step so far; 1 on a quiet machine."""
-    tried: dict[LoaderSettings, TriedSetting] = field(default_factory=dict)
-
-    def of(self, settings: LoaderSettings) -> TriedSetting:
-        """Return what is known of settings."""
-        key = replace(settings, persistent=False)
-        if not key.workers:
-            key = replace(key, prefetch_factor=LoaderSettings.prefetch_factor, start_method="")
-        return self.tried.setdefault(key, TriedSetting(key))
-
-    def add(self, settings: LoaderSettings, blocks_ms: Sequence[float]) -> None:
-        """Note what steps took."""
-        self.of(settings).blocks_ms += blocks_ms
-
-    def fail(self, settings: LoaderSettings, why: str) -> None:
-        """Note that settings cannot be taken."""
-        self.of(settings).why_not = why
 
     def trials(self) -> Iterator[LoaderSettings]:
         """Yield the settings to be tried next, until it is clear which are taken."""
@@ -102,130 +78,29 @@ class SettingSearch:
         if self.best.settings.workers <= self.present.workers and self.present.workers:
             yield from self._descend()
         yield from self._between()
-        yield from self._prefetch()
-        if self.pins and not self.present.pin_memory:
-            yield from self._try(replace(self.best.settings, pin_memory=True))
+        for choice in CHOICES:
+            yield from self._choose(choice)
         yield from self._fewer_threads()
         yield from self._in_turns()
 
-    # What is known
+    def reason(self, interrupted: bool) -> AdviceReason:
+        """Return why settings are taken, or none, or why it is not known."""
+        present = self.of(self.present)
+        if not present.blocks_ms:
+            return AdviceReason(AdviceKind.NOTHING_MEASURED, cause=present.why_not or "nothing was tried to the end")
+        if taken := self.taken:
+            return AdviceReason(AdviceKind.FASTER, taken.settings, self.gain(taken))
+        chosen, slower = self._cheapest(self.standings), self.slows_by()
+        gain = self.gain(chosen)
+        if chosen.settings != self.present and gain >= MIN_GAIN:
+            kind = AdviceKind.MAYBE_OTHERS if slower > 1 else AdviceKind.MAYBE_NOISE
+            return AdviceReason(kind, chosen.settings, gain, slower)
+        return AdviceReason(AdviceKind.NOT_YET_FASTER if interrupted else AdviceKind.NOT_FASTER)
 
     @property
-    def standings(self) -> list[Standing]:
-        """What can be taken, the present settings included."""
-        found = [self._standing(each, self._kept(each)) for each in self.tried.values() if each.known]
-        now = self.of(self.present)
-        if now.blocks_ms and all(each.settings != self.present for each in found):
-            found.append(self._standing(now, self.present.persistent))
-        return found
-
-    @property
-    def now(self) -> Standing:
-        """The present settings."""
-        return self._standing(self.of(self.present), self.present.persistent)
-
-    @property
-    def best(self) -> Standing:
-        """The fastest."""
-        return min(self.standings, key=lambda each: each.ms, default=Standing(self.present, (float("inf"),)))
-
-    @property
-    def chosen(self) -> Standing:
-        """The cheapest of those that are about as fast as the best."""
-        return self._cheapest(self.standings)
-
-    @property
-    def taken(self) -> Standing | None:
-        """The settings to take; None to leave it.
-
-        Of those that are faster than the present ones, for certain and by enough to be worth it, they are the cheapest
-        that are about as fast as the fastest.
-        """
-        if not self.of(self.present).blocks_ms:
-            return None
-        better = [each for each in self.standings if self._is_worth(each)]
-        return self._cheapest(better) if better else None
-
-    def _is_worth(self, standing: Standing) -> bool:
-        """Whether settings are faster than the present ones, for certain and by enough.
-
-        Beside other programs, the present ones are taken to be as fast as they were at their best, and as they would
-        be without what these slow: they may have been slowed alone, and many workers get a larger share of the cores.
-        """
-        now, slows_by = self.now, self.slows_by()
-        now_ms = now.ms if slows_by == 1 else min(now.ms / slows_by, *now.blocks_ms)
-        return now_ms >= MIN_GAIN * standing.ms and self._is_real(now, standing)
-
-    @property
-    def reached(self) -> bool:
-        """Whether the best settings leave nothing worth looking for."""
-        return self.ceiling_ms >= REACHED * self.best.ms
-
-    def _cheapest(self, standings: Sequence[Standing]) -> Standing:
-        """The cheapest of those that are about as fast as the fastest, or may be."""
-        best = min(standings, key=lambda each: each.ms)
-        alike = [
-            each
-            for each in standings
-            if each.ms <= WORTH * best.ms or (each.ms <= NO_WORSE * best.ms and not self._is_real(best, each))
-        ]
-        return min(alike, key=lambda each: each.order)
-
-    def gain(self, standing: Standing) -> float:
-        """Return the speedup over the present settings."""
-        return self.now.ms / standing.ms
-
-    def is_slower(self, tried: TriedSetting, standing: Standing) -> bool:
-        """Return whether settings are slower than others, for certain."""
-        one = self._standing(tried, self._kept(tried))
-        return one.ms > standing.ms and self._is_real(standing, one)
-
-    def _begin_ms(self, tried: TriedSetting, kept: bool) -> float:
-        """What the beginning of each epoch adds to a step.
-
-        All workers load their first batches then, and the training waits for one; if they are not kept, also for their
-        start. Trials do not show this, as they go on from epoch to epoch.
-        """
-        if not (tried.settings.workers and self.epoch_steps):
-            return 0.0
-        first_ms = 1e3 * tried.first_batch_s
-        return (min(first_ms, self._loading_ms()) if kept else first_ms) / self.epoch_steps
-
-    def _loading_ms(self) -> float:
-        """What loading a batch takes at most: it is part of the wait for the first one, and not of a start of workers.
-
-        Without workers, it is what batches from memory save; a worker has as long for it as all of them take for a
-        batch each.
-        """
-        steps_ms = [
-            each.ms * each.settings.workers if each.settings.workers else max(0.0, each.ms - self.ceiling_ms)
-            for each in self.tried.values()
-            if each.known
-        ]
-        return min(steps_ms, default=0.0) / self.batches
-
-    def _kept(self, tried: TriedSetting) -> bool:
-        if not tried.settings.workers or (self.present.persistent and self.present.workers):
-            return bool(tried.settings.workers)
-        start_ms = self._begin_ms(tried, kept=False) - self._begin_ms(tried, kept=True)
-        return self.keeps and start_ms > LONG_START * tried.ms
-
-    def _standing(self, tried: TriedSetting, persistent: bool) -> Standing:
-        more_ms = self._begin_ms(tried, persistent)
-        settings = self.present if tried is self.of(self.present) else tried.settings
-        return Standing(
-            replace(settings, persistent=persistent), tuple(each_ms + more_ms for each_ms in tried.blocks_ms)
-        )
-
-    def _is_real(self, one: Standing, other: Standing) -> bool:
-        return bool(noise.change(one.blocks_ms, other.blocks_ms).is_real(max(1, len(self.tried) - 1)))
-
-    def _ms(self, settings: LoaderSettings) -> float:
-        """What a step takes with settings that are known, the beginning of each epoch included."""
-        tried = self.of(settings)
-        return self._standing(tried, self._kept(tried)).ms
-
-    # What is tried
+    def _with_workers(self) -> list[LoaderSettings]:
+        """The settings with workers that have loaded."""
+        return [tried.settings for tried in self.measured if tried.settings.workers]
 
     def _try(self, settings: LoaderSettings) -> Iterator[LoaderSettings]:
         known = self.of(settings)
@@ -256,8 +131,8 @@ class SettingSearch:
     def _try_to_start(self, settings: LoaderSettings) -> Generator[LoaderSettings, None, LoaderSettings]:
         """Try settings, and other ways to start workers if none has loaded yet; return the settings tried last."""
         yield from self._try(settings)
-        if self.of(settings).why_not and not any(each.known for each in self.tried.values() if each.settings.workers):
-            for method in self.start_methods:
+        if self.of(settings).why_not and not self._with_workers:
+            for method in (method for method in self.start_methods if method != self.present.start_method):
                 settings = replace(settings, start_method=method)
                 yield from self._try(settings)
                 if self.of(settings).known:
@@ -266,8 +141,8 @@ class SettingSearch:
 
     def _fewest_at_first(self) -> int:
         """A power of two, to begin with where there are no workers: so slow a loading needs more than a few."""
-        would_do = min(self.now.ms / max(self.ceiling_ms, 1e-3), float(self.max_workers))
-        workers = 1 << max(0, int(would_do / AT_FIRST).bit_length() - 1)
+        would_do = min(self.baseline.ms / max(self.ceiling_ms, 1e-3), float(self.max_workers))
+        workers = 1 << max(0, int(would_do / FIRST_PART).bit_length() - 1)
         while workers > 1 and self.why_not(replace(self.present, workers=workers)):
             workers //= 2
         return workers
@@ -289,7 +164,7 @@ class SettingSearch:
     def _between(self) -> Iterator[LoaderSettings]:
         """Try the numbers between the best one and its neighbours; only the smaller one if there is no more to gain."""
         best = self.best
-        numbers = sorted({each.settings.workers for each in self.tried.values() if each.known})
+        numbers = sorted({tried.settings.workers for tried in self.measured})
         if best.settings.workers not in numbers:
             return
         at, workers = numbers.index(best.settings.workers), best.settings.workers
@@ -299,13 +174,12 @@ class SettingSearch:
             if number not in numbers:
                 yield from self._try(replace(best.settings, workers=number))
 
-    def _prefetch(self) -> Iterator[LoaderSettings]:
-        """Have each worker load more batches ahead, as long as that helps."""
-        for factor in PREFETCH_FACTORS:
+    def _choose(self, choice: Choice) -> Iterator[LoaderSettings]:
+        """Try the values of a setting, as long as they help."""
+        for value in choice.values:
             best = self.best
-            if self.reached or not best.settings.workers or factor <= best.settings.prefetch_factor:
-                continue
-            if not (yield from self._helps(best.ms, replace(best.settings, prefetch_factor=factor))):
+            more = replace(best.settings, **{choice.setting: value})
+            if choice.may_help(self, more) and not (yield from self._helps(best.ms, more)):
                 return
 
     def _fewer_threads(self) -> Iterator[LoaderSettings]:
@@ -315,10 +189,9 @@ class SettingSearch:
         """
         threads = self.threads
         while not self.reached and (threads := threads // 2):
-            with_workers = [each for each in self.tried.values() if each.known and each.settings.workers]
-            if not with_workers:
+            if not self._with_workers:
                 return
-            fastest = min((each.settings for each in with_workers), key=self._ms)
+            fastest = min(self._with_workers, key=self._ms)
             if not (yield from self._helps(self._ms(fastest), replace(fastest, threads=threads))):
                 break
         while (best := self.best).settings.threads and not self.reached:
@@ -344,20 +217,21 @@ class SettingSearch:
 
     def _unsettled(self, first: bool) -> list[LoaderSettings]:
         """The settings that decide what is taken, if it is not certain; the `first` time in any case."""
-        best, now, found = self.best, self.now, dict[LoaderSettings, None]()
-        for rival in sorted(self.standings, key=lambda each: each.order):
-            if rival.order < best.order and rival.ms < RIVAL * best.ms and rival.settings != self.present:
-                if first or not self._is_settled(rival, best, WORTH):
-                    found |= dict.fromkeys([rival.settings, best.settings])
-                break
-        chosen = self.chosen
-        hardly = now.ms < RIVAL * self.slows_by() * chosen.ms
-        doubtful = first or hardly or not self._is_real(now, chosen)
-        too_little = now.ms < MIN_GAIN * chosen.ms and self._is_settled(now, chosen, MIN_GAIN)
+        best, baseline, found = self.best, self.baseline, dict[LoaderSettings, None]()
+        nearly = [one for one in self.standings if one.ms < RIVAL * best.ms and one.settings != self.present]
+        cheaper = [one for one in nearly if one.settings.cost < best.settings.cost]
+        rival = min(cheaper, key=lambda one: one.settings.cost, default=None)
+        if rival and (first or not self._is_settled(rival, best, WORTH)):
+            found |= dict.fromkeys([rival.settings, best.settings])
+        chosen = self._cheapest(self.standings)
+        hardly = baseline.ms < RIVAL * self.slows_by() * chosen.ms
+        doubtful = first or hardly or not self._is_real(baseline, chosen)
+        too_little = baseline.ms < MIN_GAIN * chosen.ms and self._is_settled(baseline, chosen, MIN_GAIN)
         if chosen.settings != self.present and doubtful and not too_little:
             found |= dict.fromkeys([chosen.settings, self.present])
         return list(found)
 
     def _is_settled(self, slower: Standing, faster: Standing, factor: float) -> bool:
         """Whether it is certain on which side of a factor the ratio of two is."""
-        return self._is_real(faster.slowed(factor), slower)
+        slowed_ms = tuple(factor * block_ms for block_ms in faster.blocks_ms)
+        return self._is_real(replace(faster, blocks_ms=slowed_ms), slower)

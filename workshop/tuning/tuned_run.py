@@ -6,44 +6,34 @@ from pathlib import Path
 from typing import Any
 
 from workshop.diagnosis.diagnosis import diagnose
+from workshop.diagnosis.findings import MIN_GAIN
 from workshop.diagnosis.loading import Loading, cores
 from workshop.diagnosis.measurement import Measurement
 from workshop.diagnosis.samples import Observations, observations_of
 from workshop.errors import WorkshopError
-from workshop.probe.messages import LoaderSettings
+from workshop.probe.loader_settings import LoaderSettings
 from workshop.probe.phases import Phase
 from workshop.runs.measured_steps import MeasuredSteps, Stage
-from workshop.runs.other_load import LoadMeter, about
+from workshop.runs.other_load import LoadMeter
 from workshop.runs.script import Say
 from workshop.runs.shared_stages import measure_as_it_is, measure_headroom
 from workshop.runs.staged_run import WARM_UP_STEPS, StagedRun, led
 from workshop.terminal import some_of
-from workshop.tuning.epoch_steps import blocks_ms, ceiling_ms, within_epochs
-from workshop.tuning.loader_edit import NoEditError, arguments_for, edit, threads_for
+from workshop.tuning.loader_edit import NoEditError, edit
 from workshop.tuning.loader_origin import LoaderOrigin, origin_of, waited_for
-from workshop.tuning.loader_trials import LoaderTrials
+from workshop.tuning.loader_trials import LoaderTrials, blocks_ms, ceiling_ms, within_epochs
 from workshop.tuning.script_memory import ScriptMemory
-from workshop.tuning.setting_search import MAX_WORKERS, MIN_GAIN, SettingSearch
-from workshop.tuning.setting_words import (
-    NOT_FASTER,
-    REPEATS,
-    STOPPED,
-    is_faster,
-    no_answer,
-    no_headroom,
-    repeats_already,
-    with_outcomes,
-)
-from workshop.tuning.tuning_result import Advice, Tuning
+from workshop.tuning.setting_search import MAX_WORKERS, SettingSearch
+from workshop.tuning.tuning_result import AdviceKind, AdviceReason, Tuning
 
-TRIALS = 100
-"""One trial takes about this part of the budget, and the first measurement of the script three times as long."""
+TRIAL_PART = 100
+"""A hundredth of the budget is about what a trial takes, and the first measurement of the script three times that."""
 
 MIN_TRIAL_S = 0.6
-WAITS = 0.1
-"""A training that waits for data for this share of a step is tuned, whatever batches from memory have shown."""
+"""Seconds, at least, of a trial."""
 
-START_METHODS = ("fork", "spawn")
+WAITS = 0.1
+"""A share of a step, at least: who waits so long for data is tuned, whatever batches from memory have shown."""
 
 
 def tune(
@@ -68,7 +58,7 @@ def tune(
         WorkshopError: there is no such script, or no training step was seen.
         ScriptError: it broke before anything was measured.
     """
-    name, trial_s = Path(script).name, max(MIN_TRIAL_S, seconds / TRIALS)
+    name, trial_s = Path(script).name, max(MIN_TRIAL_S, seconds / TRIAL_PART)
     then = f"the search takes about {seconds:.0f} s"
     with led(script, arguments, is_module, say, then) as (run, load):
         run.take(WARM_UP_STEPS)
@@ -98,22 +88,22 @@ class TunedRun:
 
     def __post_init__(self) -> None:
         self.steps = self.as_it_is.together
-        self.known = Tuning(Advice.UNDECIDED, STOPPED, steps=self.steps)
+        self.known = Tuning(AdviceReason(AdviceKind.STOPPED), steps=self.steps)
 
     def tuning(self) -> Tuning:
         """Find the DataLoader, measure the script with batches from memory, and search."""
         try:
             return self._tuned()
         except KeyboardInterrupt:
-            return self._result(self.known.advice, self.known.reason, interrupted=True)
+            return self._result(self.known.reason, interrupted=True)
 
     def _tuned(self) -> Tuning:
         if not self.run.batches["training"]:
-            return self._result(Advice.NOT_TUNED, "the training takes no batches from a DataLoader.")
+            return self._result(AdviceReason(AdviceKind.NO_BATCHES))
         found = self._observed()
-        loaders = [origin_of(found, each) for each in waited_for(found, self.run.waits_s)]
+        loaders = [origin_of(found, loader) for loader in waited_for(found, self.run.waits_s)]
         if not loaders:
-            return self._result(Advice.NOT_TUNED, "no DataLoader was seen that the training goes through.")
+            return self._result(AdviceReason(AdviceKind.NO_LOADER))
         origin, *others = loaders
         present = origin.seen.settings
         self.known = replace(
@@ -125,21 +115,26 @@ class TunedRun:
         )
         if others:
             most = f"that of {origin.where}, which is waited for most, is tuned"
-            self.notes.append(f"Several DataLoaders: {most}; not {some_of(each.where for each in others)}.")
+            self.notes.append(f"Several DataLoaders: {most}; not {some_of(other.where for other in others)}.")
         repeats = found.repeats(origin.seen)
         if repeats and present.workers > 1:
-            return self._result(Advice.NOT_TUNED, repeats_already(origin.where, present.workers))
+            return self._result(AdviceReason(AdviceKind.REPEATED))
         if repeats:
-            self.notes.append(f"The dataset of {origin.where} is {REPEATS}: no more than one worker is tried.")
+            self.notes.append(
+                f"The dataset of {origin.where} is iterable and does not ask for its worker, so each worker would go "
+                "through all of it: no more than one worker is tried."
+            )
         headroom, why_not = measure_headroom(self.run, self.as_it_is, 1.5 * self.trial_s)
         if self.run.interrupted:
             raise KeyboardInterrupt
         if not headroom:
-            return self._result(Advice.NOT_TUNED, why_not)
+            return self._result(AdviceReason(AdviceKind.NOTHING_KEPT, cause=why_not))
         self.known = replace(self.known, headroom=headroom)
         if not self._has_headroom(headroom):
-            speedup = self.steps.ms_a_step / headroom.ms_a_step
-            return self._with_limits(self._result(Advice.LEAVE, no_headroom(speedup, self._rough)), origin, self.steps)
+            speedup = max(1.0, self.steps.ms_a_step / headroom.ms_a_step)
+            return self._with_limits(
+                self._result(AdviceReason(AdviceKind.NO_HEADROOM, speedup=speedup)), origin, self.steps
+            )
         trials = self._trials(origin, headroom, origin.seen.loader if others else -1, 1 if repeats else MAX_WORKERS)
         return self._searched(trials, origin)
 
@@ -156,11 +151,6 @@ class TunedRun:
         self.run.wait_until_written()
         return observations_of(self.run)
 
-    @property
-    def _rough(self) -> str:
-        """What stands before figures if the machine was busy until the first of them."""
-        return about(self.load.end().busy)
-
     # The search
 
     def _trials(self, origin: LoaderOrigin, headroom: MeasuredSteps, loader: int, max_workers: int) -> LoaderTrials:
@@ -175,7 +165,6 @@ class TunedRun:
             batches=max(1, steps.batches) / steps.count,
             pins=bool(steps.pageable_bytes),
             threads=0 if now.forked or now.device != "cpu" else now.threads,
-            start_methods=tuple(each for each in START_METHODS if each != present.start_method),
             max_workers=min(max_workers, origin.seen.batches or max_workers),
             cores=cores(),
             why_not=memory.why_not,
@@ -210,37 +199,20 @@ class TunedRun:
 
     def _decided(self, search: SettingSearch, interrupted: bool) -> Tuning:
         self.load.end()  # so that it is the same for whatever is decided
-        tried = with_outcomes(search)
-        if taken := search.taken:
-            gain = search.gain(taken)
-            reason = is_faster(gain, taken.settings, search.present, self._rough)
-            return self._result(
-                Advice.TAKE, reason, tried=tried, interrupted=interrupted, taken=taken.settings, speedup=gain
-            )
-        why = no_answer(search)
-        advice = Advice.UNDECIDED if why or interrupted else Advice.LEAVE
-        is_noise = bool(why) and not interrupted and bool(search.of(search.present).blocks_ms)
-        return self._result(advice, why or NOT_FASTER, tried=tried, interrupted=interrupted, is_noise=is_noise)
+        return self._result(search.reason(interrupted), tried=search.outcomes(), interrupted=interrupted)
 
-    def _result(self, advice: Advice, reason: str, **more: Any) -> Tuning:
+    def _result(self, reason: AdviceReason, **more: Any) -> Tuning:
         """What is known, with an advice."""
-        notes, ranks = tuple(self.notes), 1 + len(self.run.others)
+        notes, ranks, machine = tuple(self.notes), 1 + len(self.run.others), self.load.end()
         return replace(
-            self.known,
-            advice=advice,
-            reason=reason,
-            notes=notes,
-            ranks=ranks,
-            machine=self.load.end(),
-            crash=self.run.crash,
-            **more,
+            self.known, reason=reason, notes=notes, ranks=ranks, machine=machine, crash=self.run.crash, **more
         )
 
     def _with_limits(self, found: Tuning, origin: LoaderOrigin, steps: MeasuredSteps) -> Tuning:
         """Add what `measure` would say of the steps with the settings to take, or the present ones."""
         seen = replace(origin.seen, settings=found.taken or origin.seen.settings, t=steps.began_s)
         observed = self._observed()
-        before = [each for each in observed.iterated if each.t <= steps.began_s]
+        before = [earlier for earlier in observed.iterated if earlier.t <= steps.began_s]
         observed = replace(observed, iterated=[*before, seen])
         measured = Measurement(
             steps, headroom=found.headroom, circumstances=self.run.circumstances, observations=observed
@@ -252,10 +224,9 @@ class TunedRun:
 def _with_edit(found: Tuning, origin: LoaderOrigin, settings: LoaderSettings) -> Tuning:
     present = origin.seen.settings
     if origin.library:
-        names = arguments_for(settings, present).items()
-        wanted = ", ".join(f"{origin.prefix}{name}={value}" for name, value in names)
-        threads = f"; and before the training, {threads_for(settings)}" * bool(settings.threads)
-        why = f"{origin.library} makes this DataLoader: for {origin.where}, set {wanted}{threads}."
+        wanted = ", ".join(f"{origin.prefix}{name}={value}" for name, value in settings.arguments(present).items())
+        calls = "".join(f"; and before the training, {call}" for call in settings.calls(present))
+        why = f"{origin.library} makes this DataLoader: for {origin.where}, set {wanted}{calls}."
         return replace(found, why_no_edit=why)
     try:
         return replace(found, edit=edit(Path(origin.path), origin.line, settings, present))

@@ -9,16 +9,23 @@ from pathlib import Path
 
 from workshop.errors import WorkshopError
 from workshop.judge.judged_script import JudgedScript
-from workshop.judge.verdict import Outcome, Verdict
+from workshop.judge.reasons import Reason, ReasonKind
+from workshop.judge.verdict import NextStep, Outcome, Verdict
 from workshop.parts import Part, Question
 from workshop.runs.load_beside import busy_note
 from workshop.runs.script import Say
 
 MIN_OF_HOTTEST = 0.9
-"""A line, or a phase, that takes this share of the hottest one's time is as good an answer."""
+"""Share, at least, of the hottest one's time that a line or a phase takes which is as good an answer."""
 
 Ask = Callable[[str], str]
 """A function that puts a question to the participant and returns the answer; called again if it cannot be one."""
+
+
+class AnswerReason(ReasonKind):
+    """What is said of any answer that rests on a recording."""
+
+    BUSY_MACHINE = "{sentence}"
 
 
 @dataclass
@@ -68,17 +75,17 @@ class AnswerCheck:
             self.answered = self.ask(f"{self.answered!r} is no answer to this; {expected}").strip().lower()
         return match
 
-    def verdict(self, outcome: Outcome, *reasons: str, next: str = "") -> Verdict:
-        """Return a verdict on this part."""
-        return Verdict(self.part.name, outcome, reasons, next=next)
+    def right(self, *reasons: Reason) -> Verdict:
+        """Return the verdict on a right answer."""
+        return Verdict(self.part.name, Outcome.DONE, reasons)
 
-    def not_yet(self, reason: str, next: str = "") -> Verdict:
-        """Return the verdict on something that is missing, with what to do next."""
-        return self.verdict(Outcome.NOT_YET, reason, next=next)
+    def not_yet(self, reason: Reason, *commands: str) -> Verdict:
+        """Return the verdict on something that is missing, with what to type next."""
+        return Verdict(self.part.name, Outcome.NOT_YET, (reason,), next=NextStep(commands))
 
-    def wrong(self, reason: str, look: str) -> Verdict:
+    def wrong(self, reason: Reason, look: str) -> Verdict:
         """Return the verdict on a wrong answer; `look` is the command that shows where the right one can be seen."""
-        return self.not_yet(reason, f"{look}\nworkshop check {self.part.name} --answer ANSWER")
+        return self.not_yet(reason, look, f"workshop check {self.part.name} --answer ANSWER")
 
 
 def typed(path: Path) -> str:
@@ -89,4 +96,4 @@ def typed(path: Path) -> str:
 def with_note(verdict: Verdict, recording: Path) -> Verdict:
     """Return a verdict that rests on a recording, and says if the machine was busy as that was made."""
     note = busy_note(recording)
-    return replace(verdict, reasons=(*verdict.reasons, note)) if note else verdict
+    return replace(verdict, reasons=(*verdict.reasons, AnswerReason.BUSY_MACHINE(sentence=note))) if note else verdict

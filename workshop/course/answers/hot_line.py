@@ -6,11 +6,37 @@ from linecache import getline
 from pathlib import Path
 
 from workshop.course.answers.answer_check import MIN_OF_HOTTEST, AnswerCheck, typed, with_note
+from workshop.judge.reasons import Reason, ReasonKind
 from workshop.judge.verdict import Outcome, Verdict
 from workshop.profiles import line_profile, sampled_lines
 from workshop.profiles.line_profile import Function
 from workshop.profiles.stacks import Recording
 from workshop.recording.py_spy import FOLDER
+
+
+class LineReason(ReasonKind):
+    """What is said of a line that was named, and of the profile or recording that it is looked up in."""
+
+    NO_PROFILE = "there is no {script}.lprof here; if it has another name, say --recording FILE"
+    NOT_COVERED = "{profile} does not cover {function} of {script}{of}{name_it}"
+    OF_OTHER_FILE = "; it was taken of {file}"
+    NAME_ANOTHER = "; name another profile by --recording FILE"
+    STALE_PROFILE = "the profile is stale: {why}"
+    NEVER_RAN = "{function} has 0 hits in {profile}: either it never ran, or DataLoader workers ran it"
+    NO_RECORDING = "there is no recording of {script} in {folder}"
+    NO_RECORDING_HERE = "there is no recording of {script} in {folder} here; if it is elsewhere, say --recording FOLDER"
+    NO_RECORDING_OF_UNTOUCHED = "there is no recording of {script} as it first came"
+    STALE_RECORDING = "the recording is stale: {why}"
+    WITHOUT_IDLE = "hardly anything waits in {recording}: it was recorded without --idle"
+    SCRIPT_CHANGED = "{script} is not the original that this part begins with: `workshop reset`, and record again"
+    WAITS_FOR_LINE = (
+        "in {samples} samples, line {line} waits for a line that it calls: answer with the innermost line of {file}"
+    )
+    NOT_IN_FUNCTION = "line {line} did not run in {function}"
+    NOT_SAMPLED = "line {line} is in no sample of {recording}"  # a sampling profiler may miss a line that ran
+    SAMPLES = "line {line} has {samples:.0f} of the {of:.0f} samples in functions of {function}: {source}"
+    TIME = "line {line} takes {share:.1%} of the time in {function}: {source}"
+    ANOTHER_TAKES_MORE = "{0}; another line takes more"
 
 
 def judge_profiled(check: AnswerCheck) -> Verdict:
@@ -22,22 +48,20 @@ def judge_profiled(check: AnswerCheck) -> Verdict:
     of_all = f"workshop record lines -- {check.command}"
     run_again = of_all if check.question.recorded else f"kernprof -lv {check.command}"
     if path is None:
-        missing = f"there is no {script.name}.lprof here; if it has another name, say --recording FILE"
-        return check.not_yet(missing, run_again)
+        return check.not_yet(LineReason.NO_PROFILE(script=script.name), run_again)
     profile = line_profile.read(path)
     function = profile.find(script, name)
     if function is None:
         others = {each.file.resolve() for each in profile.functions} - {script.resolve()}
-        of = f"; it was taken of {min(others)}" if others else ""
-        name_it = "" if named else "; name another profile by --recording FILE"
-        return check.not_yet(f"{path.name} does not cover {name} of {script}{of}{name_it}", of_all)
+        of = LineReason.OF_OTHER_FILE(file=min(others)) if others else ""
+        more = {"of": of, "name_it": "" if named else LineReason.NAME_ANOTHER()}
+        return check.not_yet(LineReason.NOT_COVERED(profile=path.name, function=name, script=script, **more), of_all)
     main = profile.find(script, "main")
     if stale := line_profile.why_stale(profile, function, script, ran_s=main.seconds if main else 0.0):
-        return check.not_yet(f"the profile is stale: {stale}", run_again)
+        return check.not_yet(LineReason.STALE_PROFILE(why=stale), run_again)
     if function.hottest is None:
-        never = f"{name} has 0 hits in {path.name}: either it never ran, or DataLoader workers ran it"
-        return check.not_yet(never, of_all)
-    return _judge_line(check, function, f"did not run in {name}", f"workshop lines {typed(path)}")
+        return check.not_yet(LineReason.NEVER_RAN(function=name, profile=path.name), of_all)
+    return _judge_line(check, function, path, f"workshop lines {typed(path)}")
 
 
 def newest_profile(script: Path) -> Path | None:
@@ -58,18 +82,17 @@ def judge_recorded(check: AnswerCheck) -> Verdict:
     record = f"workshop record {recorder} -- python {check.command}"
     found = next(_recordings(check), None)
     if found is None:
-        where = check.recording or f"{FOLDER.rstrip('/')} here; if it is elsewhere, say --recording FOLDER"
-        return check.not_yet(f"there is no recording of {script.name} in {where}", record)
+        kind = LineReason.NO_RECORDING if check.recording else LineReason.NO_RECORDING_HERE
+        return check.not_yet(kind(script=script.name, folder=check.recording or FOLDER.rstrip("/")), record)
     path, recording = found
     if stale := sampled_lines.why_stale(path, recording, script):
-        return check.not_yet(f"the recording is stale: {stale}", record)
+        return check.not_yet(LineReason.STALE_RECORDING(why=stale), record)
     if "--idle" in recorder and not sampled_lines.shows_waiting(recording, script):
-        return check.not_yet(f"hardly anything waits in {path.name}: it was recorded without --idle", record)
+        return check.not_yet(LineReason.WITHOUT_IDLE(recording=path.name), record)
     verdict = _judge_recorded_line(check, path, recording, script)
     if verdict.outcome is Outcome.DONE or script.read_bytes() == check.part.untouched.read_bytes():
         return verdict
-    changed = f"{script.name} is not the original that this part begins with: `workshop reset`, and record again"
-    return replace(verdict, reasons=(*verdict.reasons, changed))
+    return replace(verdict, reasons=(*verdict.reasons, LineReason.SCRIPT_CHANGED(script=script.name)))
 
 
 def judge_untouched(check: AnswerCheck) -> Verdict:
@@ -81,9 +104,9 @@ def judge_untouched(check: AnswerCheck) -> Verdict:
             continue  # it may well be of the script as it is now, with no line moved
         if not sampled_lines.why_of_another_script(path, recording, untouched):
             return _judge_recorded_line(check, path, recording, untouched)
-    missing = f"there is no recording of {script.name} as it first came"
-    record = f"workshop reset {part.name}\nworkshop record {check.question.recorded} -- python {check.command}"
-    return check.not_yet(missing, record)
+    record = f"workshop record {check.question.recorded} -- python {check.command}"
+    missing = LineReason.NO_RECORDING_OF_UNTOUCHED(script=script.name)
+    return check.not_yet(missing, f"workshop reset {part.name}", record)
 
 
 def _recordings(check: AnswerCheck) -> Iterator[tuple[Path, Recording]]:
@@ -98,7 +121,7 @@ def _judge_recorded_line(check: AnswerCheck, path: Path, recording: Recording, s
     verdict = _judge_line(
         check,
         function,
-        f"is in no sample of {path.name}",  # a sampling profiler may miss a line that ran
+        path,
         f"workshop py-spy-report --user-code --file {typed(path)}",
         lambda number: sampled_lines.samples_below(recording, script, number),
     )
@@ -108,7 +131,7 @@ def _judge_recorded_line(check: AnswerCheck, path: Path, recording: Recording, s
 def _judge_line(
     check: AnswerCheck,
     function: Function,
-    absent: str,
+    path: Path,
     look: str,
     samples_below: Callable[[int], int] | None = None,
 ) -> Verdict:
@@ -117,7 +140,7 @@ def _judge_line(
     Args:
         check: the question.
         function: the function, or what was sampled of a script.
-        absent: what is said of a line of a different function.
+        path: the profile or recording.
         look: the command that shows the lines.
         samples_below: for what was sampled, returns in how many samples a line waits for others that it calls. The
             verdict then tells samples, as the report does, whose shares are of the whole recording.
@@ -126,16 +149,16 @@ def _judge_line(
     assert hottest
     here = function.seconds_in(number)
     if samples_below and (below := samples_below(number)) > here:
-        waits = f"in {below} samples, line {number} waits for a line that it calls"
-        return check.wrong(f"{waits}: answer with the innermost line of {function.file.name}", look)
+        return check.wrong(LineReason.WAITS_FOR_LINE(samples=below, line=number, file=function.file.name), look)
     if number not in {line.number for line in function.lines}:
-        return check.wrong(f"line {number} {absent}", look)
-    source = getline(str(function.file), number).strip()
+        absent = LineReason.NOT_SAMPLED if samples_below else LineReason.NOT_IN_FUNCTION
+        return check.wrong(absent(line=number, recording=path.name, function=function.name), look)
+    line = {"line": number, "function": function.name, "source": getline(str(function.file), number).strip()}
+    found: Reason
     if samples_below:
-        found = f"has {here:.0f} of the {function.seconds:.0f} samples in functions of {function.name}"
+        found = LineReason.SAMPLES(samples=here, of=function.seconds, **line)
     else:
-        found = f"takes {function.share(number):.1%} of the time in {function.name}"
-    says = f"line {number} {found}: {source}"
+        found = LineReason.TIME(share=function.share(number), **line)
     if function.share(number) >= MIN_OF_HOTTEST * function.share(hottest.number):
-        return check.verdict(Outcome.DONE, says)
-    return check.wrong(f"{says}; another line takes more", look)
+        return check.right(found)
+    return check.wrong(LineReason.ANOTHER_TAKES_MORE(found), look)

@@ -1,8 +1,18 @@
 """Judges the line and the cause that a participant names as the fault of a script; the right ones are known."""
 
 from workshop.course.answers.answer_check import AnswerCheck
-from workshop.judge.verdict import Outcome, Verdict
+from workshop.judge.reasons import ReasonKind
+from workshop.judge.verdict import Verdict
 from workshop.parts.case import Case
+
+
+class FaultReason(ReasonKind):
+    """What is said of a line and a cause that were named."""
+
+    RIGHT = "line {line} is the one, and the cause is {cause}"
+    OTHER_CAUSE = "line {line} is the one, but the cause is not {cause}"
+    OTHER_LINE = "{cause} is the cause, but line {line} is not the one"
+    OTHER_FAULT = "line {line} is not the one, and the cause is not {cause}"
 
 
 def judge_line_and_cause(check: AnswerCheck) -> Verdict:
@@ -13,11 +23,12 @@ def judge_line_and_cause(check: AnswerCheck) -> Verdict:
     match = check.answer_like(rf"(\d+)[\s:,]+({'|'.join(causes)})", expected)
     line, cause = int(match[1]), match[2]
     right_line = line in case.right_lines(case.untouched) | case.right_lines(check.script)
-    if right_line and cause == case.cause:
-        return check.verdict(Outcome.DONE, f"line {line} is the one, and the cause is {cause}")
-    look = f"workshop measure {check.command}"
-    if right_line:
-        return check.wrong(f"line {line} is the one, but the cause is not {cause}", look)
-    if cause == case.cause:
-        return check.wrong(f"{cause} is the cause, but line {line} is not the one", look)
-    return check.wrong(f"line {line} is not the one, and the cause is not {cause}", look)
+    right_cause = cause == case.cause
+    kind = {
+        (True, True): FaultReason.RIGHT,
+        (True, False): FaultReason.OTHER_CAUSE,
+        (False, True): FaultReason.OTHER_LINE,
+        (False, False): FaultReason.OTHER_FAULT,
+    }[right_line, right_cause]
+    found = kind(line=line, cause=cause)
+    return check.right(found) if right_line and right_cause else check.wrong(found, f"workshop measure {check.command}")

@@ -7,7 +7,8 @@ import psutil
 from nvitop import ResourceMetricCollector
 
 from workshop.course.answers.answer_check import AnswerCheck
-from workshop.judge.verdict import Outcome, Verdict
+from workshop.judge.reasons import ReasonKind
+from workshop.judge.verdict import Verdict
 from workshop.probe.phases import Phase
 from workshop.runs.machine import core_quota, gpus, usable_cores
 from workshop.runs.process_tree import cpu_seconds
@@ -15,12 +16,25 @@ from workshop.runs.syntax import require_syntax
 from workshop.runs.waiting_line import turn
 
 EPOCHS = 2
+"""Epochs for which the script is watched."""
 
 IDLE, BUSY = 0.4, 0.6
-"""A resource is idle up to the one share of the time, and busy from the other on; between them, both answers count."""
+"""Shares of the time, at most, that an idle resource is used, and at least, a busy one; between them, both answers
+count."""
 
 RUN_CPU, ALL_CPU, GPU, DATA_WAIT = "CPU, this run", "CPU, all programs", "GPU", str(Phase.DATA_WAIT)
 """The names of the shares that the answer is judged by."""
+
+
+class UsageReason(ReasonKind):
+    """What is said of how busy a script keeps the machine."""
+
+    MEASURED = "the run kept the cores busy for {cores:.0%} of the time; {gpu}{others}"
+    NOT_MEASURED = "{answer!r} is not what was measured: {0}"
+    GPU = "the busiest GPU for {share:.0%} of it"
+    NO_GPU = "there is no GPU here"
+    OTHER_PROGRAMS = "; with other programs, for {share:.0%}, so on a quiet machine these shares may be others"
+    WAITS = "for {share:.0%} of the time the training loop waited for data"
 
 
 def judge_busiest(check: AnswerCheck) -> Verdict:
@@ -31,15 +45,15 @@ def judge_busiest(check: AnswerCheck) -> Verdict:
     busiest = max(busy, key=lambda name: busy[name])
     right = ({busiest} if busy[busiest] > IDLE else set()) | ({"none"} if busy[busiest] < BUSY else set())
 
-    gpu = f"the busiest GPU for {shares[GPU]:.0%} of it" if GPU in shares else "there is no GPU here"
-    says = f"the run kept the cores busy for {shares[RUN_CPU]:.0%} of the time; {gpu}"
-    if shares[ALL_CPU] > shares[RUN_CPU] + IDLE:
-        says += f"; with other programs, for {shares[ALL_CPU]:.0%}, so on a quiet machine these shares may be others"
-    waits = f"for {shares[DATA_WAIT]:.0%} of the time the training loop waited for data"
+    gpu = UsageReason.GPU(share=shares[GPU]) if GPU in shares else UsageReason.NO_GPU()
+    is_disturbed = shares[ALL_CPU] > shares[RUN_CPU] + IDLE
+    others = UsageReason.OTHER_PROGRAMS(share=shares[ALL_CPU]) if is_disturbed else ""
+    found = UsageReason.MEASURED(cores=shares[RUN_CPU], gpu=gpu, others=others)
+    waits = UsageReason.WAITS(share=shares[DATA_WAIT])
     if answer in right:
-        verdict = check.verdict(Outcome.DONE, says, waits)
+        verdict = check.right(found, waits)
     else:
-        verdict = check.wrong(f"{answer!r} is not what was measured: {says}", f"workshop show {check.part.name}")
+        verdict = check.wrong(UsageReason.NOT_MEASURED(found, answer=answer), f"workshop show {check.part.name}")
         verdict = replace(verdict, reasons=(*verdict.reasons, waits))
     return replace(verdict, shares=shares)
 

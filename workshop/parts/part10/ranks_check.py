@@ -8,13 +8,33 @@ from statistics import median
 from workshop.judge.bench import Bench
 from workshop.judge.judged_ranks import JudgedRanks
 from workshop.judge.ledger import Ledger
-from workshop.judge.verdict import Outcome, Timing, Verdict
+from workshop.judge.reasons import Reason, ReasonKind
+from workshop.judge.verdict import NextStep, Outcome, Timing, Verdict
 from workshop.runs.machine import usable_cores
 
 PAIRS = 3
+"""Pairs of epochs of which the median is the speedup."""
 
 CORES_FOR_A_RANK = 4
-"""With fewer, two processes on a CPU only take the cores from each other."""
+"""Cores for each rank, at least, to time ranks on a CPU: with fewer, they only take the cores from each other."""
+
+
+class RankReason(ReasonKind):
+    """What is said of ranks that train together."""
+
+    SEPARATE = (
+        "the {ranks} ranks know nothing of each other: each trains a model of its own on all items; "
+        "torch.distributed.init_process_group is missing"
+    )
+    TOGETHER = (
+        "{ranks} ranks train one model: each item once an epoch, the same parameters on all after each step, and the "
+        "steps are those of one process"
+    )
+    NOT_TIMED = (
+        "whether {ranks} ranks are faster than one cannot be measured here: it takes a GPU, or {needed} cores, for "
+        "each, and there are {cores} cores"
+    )
+    SPEEDUP = "speedup {ratio:.2f}x of {after} over one"
 
 
 def check(bench: Bench) -> Verdict:
@@ -23,41 +43,31 @@ def check(bench: Bench) -> Verdict:
     bench.train(1)
     bench.align()
     ranks = bench.ledger().ranks
-    then = f"workshop show {bench.subject}"
+    then = NextStep((f"workshop show {bench.subject}",))
     if reason := why_separate(ranks):
         return Verdict(bench.subject, Outcome.NOT_YET, (reason,), next=then)
     if refused := bench.refusal():
         return replace(refused, next=then)
-    together = (
-        f"{len(ranks)} ranks train one model: each item once an epoch, the same parameters on all after "
-        "each step, and the steps are those of one process"
-    )
+    together = RankReason.TOGETHER(ranks=len(ranks))
     if unmeasured := why_not_timed(len(ranks), on_cpu=ranks[0].forwards[0].device == "cpu"):
         return Verdict(bench.subject, Outcome.DONE, (together, unmeasured))
     timing = timing_of(bench)
-    speedup = f"speedup {timing.ratio:.2f}x of {timing.after} over one"
+    speedup = RankReason.SPEEDUP(ratio=timing.ratio, after=timing.after)
     return Verdict(bench.subject, Outcome.DONE, (together, speedup), timing=timing)
 
 
-def why_separate(ranks: Sequence[Ledger]) -> str:
-    """Return why the ranks of a run are several trainings; empty if they know of each other."""
-    if {ledger.model.ranks for ledger in ranks if ledger.model} == {len(ranks)}:
-        return ""
-    return (
-        f"the {len(ranks)} ranks know nothing of each other: each trains a model of its own on all items; "
-        "torch.distributed.init_process_group is missing"
-    )
+def why_separate(ranks: Sequence[Ledger]) -> Reason | None:
+    """Return why the ranks of a run are several trainings; None if they know of each other."""
+    are_one = {ledger.model.ranks for ledger in ranks if ledger.model} == {len(ranks)}
+    return None if are_one else RankReason.SEPARATE(ranks=len(ranks))
 
 
-def why_not_timed(count: int, on_cpu: bool) -> str:
-    """Return why this machine cannot tell how much faster that many ranks are; empty if it can."""
+def why_not_timed(count: int, on_cpu: bool) -> Reason | None:
+    """Return why this machine cannot tell how much faster that many ranks are; None if it can."""
     cores = usable_cores()
     if not on_cpu or cores >= CORES_FOR_A_RANK * count:
-        return ""
-    return (
-        f"whether {count} ranks are faster than one cannot be measured here: it takes a GPU, or "
-        f"{CORES_FOR_A_RANK} cores, for each, and there are {cores} cores"
-    )
+        return None
+    return RankReason.NOT_TIMED(ranks=count, needed=CORES_FOR_A_RANK, cores=cores)
 
 
 def timing_of(bench: Bench) -> Timing:

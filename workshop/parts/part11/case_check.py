@@ -5,14 +5,23 @@ from dataclasses import replace
 from statistics import median
 
 from workshop.judge.bench import Bench
-from workshop.judge.verdict import Outcome, Timing, Verdict, other_work
+from workshop.judge.reasons import Reason, ReasonKind
+from workshop.judge.verdict import NextStep, Outcome, Timing, Verdict, other_work
 from workshop.parts.case import Case
 
 EPOCHS = 3
-"""The number of epochs that the untouched script is timed for, in turn with the participant's."""
+"""Epochs that the untouched script is timed for, in turn with the participant's."""
 
 STEPS = 100
-"""By this many steps, a script has left the results that the untouched one leaves."""
+"""Steps, at most, after which a script has left the results that the untouched one leaves."""
+
+
+class CaseReason(ReasonKind):
+    """What is said of a script's results, and of how much faster it is than it came."""
+
+    NOT_PRINTED = "in more than {steps} steps it has not printed {text!r}, which the untouched script printed"
+    NOT_WRITTEN = "in more than {steps} steps it has not written {file}, which the untouched script wrote"
+    SPEEDUP = "Speedup {ratio:.1f}x over the untouched script: {of} took {before_s:.2f} s, and take {after_s:.2f} s now"
 
 
 def check(bench: Bench, case: Case) -> Verdict:
@@ -23,20 +32,20 @@ def check(bench: Bench, case: Case) -> Verdict:
     if verdict.outcome is not Outcome.DONE:
         return verdict
     timing = timing_of(bench, case)
-    return replace(verdict, reasons=(speedup(timing), *verdict.reasons), next="", timing=timing)
+    return replace(verdict, reasons=(speedup(timing), *verdict.reasons), next=NextStep(), timing=timing)
 
 
-def missing_results(bench: Bench, case: Case) -> Iterator[str]:
+def missing_results(bench: Bench, case: Case) -> Iterator[Reason]:
     """Let the candidate take more than a hundred steps, and yield the results that it does not leave."""
     while (case.prints or case.writes) and len(bench.ledger().steps) <= STEPS:
         bench.epoch(bench.candidate)
     printed = bench.candidate.output.text()
     for text in case.prints:
         if text not in printed:
-            yield f"in more than {STEPS} steps it has not printed {text!r}, which the untouched script printed"
+            yield CaseReason.NOT_PRINTED(steps=STEPS, text=text)
     for name in case.writes:
         if not (bench.candidate.work_folder / name).exists():
-            yield f"in more than {STEPS} steps it has not written {name}, which the untouched script wrote"
+            yield CaseReason.NOT_WRITTEN(steps=STEPS, file=name)
 
 
 def timing_of(bench: Bench, case: Case) -> Timing:
@@ -49,7 +58,7 @@ def timing_of(bench: Bench, case: Case) -> Timing:
     return Timing("the untouched script", case.script, before_s, after_s, f"{first}{bench.steps} steps", EPOCHS)
 
 
-def speedup(timing: Timing) -> str:
-    """Return the speedup, in a sentence."""
-    steps = f"{timing.of} took {timing.before_s:.2f} s, and take {timing.after_s:.2f} s now"
-    return f"Speedup {timing.ratio:.1f}x over the untouched script: {steps}"
+def speedup(timing: Timing) -> Reason:
+    """Return what is said of the speedup."""
+    seconds = {"before_s": timing.before_s, "after_s": timing.after_s}
+    return CaseReason.SPEEDUP(ratio=timing.ratio, of=timing.of, **seconds)

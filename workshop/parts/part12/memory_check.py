@@ -8,23 +8,42 @@ from pathlib import Path
 from workshop.judge.bench import Bench
 from workshop.judge.ledger import Ledger
 from workshop.judge.proof import check_without_gradients
-from workshop.judge.verdict import MemoryPeaks, Outcome, Verdict, other_work
+from workshop.judge.reasons import Reason, ReasonKind
+from workshop.judge.verdict import MemoryPeaks, NextStep, Outcome, Verdict, other_work
 from workshop.memory.device_peak import DevicePeak
 from workshop.memory.followed_run import FollowedRun, follow
 
 MIB = 1 << 20
 
 LIMIT_MIB = 32
-"""The most that all tensors of the training may take together."""
+"""MiB, at most, that all tensors of the training may take together."""
 
 MAX_GROWTH_MIB = 16
-"""After the first steps, the process may have so much more: what allocators keep in reserve goes up and down, by 7 MiB
-in the solution. The forecasts and what has fallen, kept as arrays of NumPy for the rest of an epoch, take 34 MiB."""
+"""MiB, at most, by which the process may grow after its first steps: what allocators keep in reserve goes up and down,
+by 7 in the solution. The forecasts and what has fallen, kept as arrays of NumPy for the rest of an epoch, take 34."""
 
-SAME = 0.02
-"""Figures that are printed may differ by this share: another order of additions rounds in another way."""
+MAX_DIFFERENCE = 0.02
+"""Share, at most, by which printed figures may differ: another order of additions rounds in another way."""
 
 FIGURES = re.compile(r"^Epoch 1\b.*", re.MULTILINE)
+
+
+class MemoryReason(ReasonKind):
+    """What is said of a script's memory, and of the figures that it prints."""
+
+    NO_TRAINING = "no training was seen: no model was called and stepped by an optimizer"
+    IN_STEP = "{mib:.1f} MiB of tensors at the peak, in step {step}"
+    IN_VALIDATION = "{mib:.1f} MiB of tensors at the peak, in the validation after step {step}"
+    OVER_LIMIT = "{0}; the limit is {limit_mib} MiB"
+    GROWS = (
+        "the process has grown by {mib:.0f} MiB after its first steps, and its tensors do not need it: something that "
+        "is no tensor holds it, as an array of NumPy or a list; {limit_mib} MiB are allowed"
+    )
+    WITHIN_LIMIT = "{0}, of {limit_mib} MiB that are allowed"
+    WITHIN_LIMIT_NOW = "{0}, of {limit_mib} MiB that are allowed; the {before}: {before_mib:.1f} MiB"
+    FEWER_VALIDATED = "{0}"
+    NO_FIGURES = "it does not print the figures of an epoch, as the untouched script does: {original}"
+    OTHER_FIGURES = "it prints other figures: {candidate}; the untouched script: {original}"
 
 
 def check(bench: Bench) -> Verdict:
@@ -49,18 +68,15 @@ def over_the_limit(run: FollowedRun, subject: str, script: str) -> Verdict | Non
     """Return the verdict on a script that has more in memory than it may; None if it has not."""
     peak = run.peak
     if peak is None:
-        return other_work(subject, ["no training was seen: no model was called and stepped by an optimizer"])
+        return other_work(subject, [MemoryReason.NO_TRAINING()])
     if peak.memory.peak_bytes > LIMIT_MIB * MIB:
-        has = f"{peak.memory.peak_bytes / MIB:.1f} MiB of tensors {place(peak)}; the limit is {LIMIT_MIB} MiB"
+        reason = MemoryReason.OVER_LIMIT(place(peak), limit_mib=LIMIT_MIB)
     elif run.grown_bytes > MAX_GROWTH_MIB * MIB:
-        has = (
-            f"the process has grown by {run.grown_bytes / MIB:.0f} MiB after its first steps, and its tensors do not "
-            f"need it: something that is no tensor holds it, as an array of NumPy or a list; {MAX_GROWTH_MIB} MiB are "
-            "allowed"
-        )
+        reason = MemoryReason.GROWS(mib=run.grown_bytes / MIB, limit_mib=MAX_GROWTH_MIB)
     else:
         return None
-    return Verdict(subject, Outcome.NOT_YET, (has,), next=f"workshop memory {script} --epochs 100")
+    look = NextStep((f"workshop memory {script} --epochs 100",))
+    return Verdict(subject, Outcome.NOT_YET, (reason,), next=look)
 
 
 def peaks_of(run: FollowedRun, bench: Bench, and_before: bool = True) -> MemoryPeaks | None:
@@ -80,23 +96,24 @@ def peaks_of(run: FollowedRun, bench: Bench, and_before: bool = True) -> MemoryP
     return replace(peaks, before_bytes=bench.original_bytes)
 
 
-def within(run: FollowedRun, peaks: MemoryPeaks | None = None) -> Iterator[str]:
+def within(run: FollowedRun, peaks: MemoryPeaks | None = None) -> Iterator[Reason]:
     """Yield how far below the limit a script is, and where it came from."""
-    if peak := run.peak:
-        was = f"; the {peaks.before}: {peaks.before_bytes / MIB:.1f} MiB" if peaks and peaks.before_bytes else ""
-        has = f"{peak.memory.peak_bytes / MIB:.1f} MiB of tensors {place(peak)}"
-        yield f"{has}, of {LIMIT_MIB} MiB that are allowed{was}"
+    if run.peak and peaks and peaks.before_bytes:
+        before = {"before": peaks.before, "before_mib": peaks.before_bytes / MIB}
+        yield MemoryReason.WITHIN_LIMIT_NOW(place(run.peak), limit_mib=LIMIT_MIB, **before)
+    elif run.peak:
+        yield MemoryReason.WITHIN_LIMIT(place(run.peak), limit_mib=LIMIT_MIB)
 
 
-def place(peak: DevicePeak) -> str:
-    """Return when there was most."""
-    when = "in the validation after" if peak.segment.name == "validation" else "in"
-    return f"at the peak, {when} step {peak.segment.step}"
+def place(peak: DevicePeak) -> Reason:
+    """Return how much there was at most, and when."""
+    kind = MemoryReason.IN_VALIDATION if peak.segment.name == "validation" else MemoryReason.IN_STEP
+    return kind(mib=peak.memory.peak_bytes / MIB, step=peak.segment.step)
 
 
-def other_results(original: Ledger, candidate: Ledger, _: Sequence[Path]) -> Iterator[str]:
+def other_results(original: Ledger, candidate: Ledger, _: Sequence[Path]) -> Iterator[Reason]:
     """Yield what is wrong with the validation: it must see as many sequences."""
-    yield from map(str, check_without_gradients(original, candidate))
+    yield from map(MemoryReason.FEWER_VALIDATED, check_without_gradients(original, candidate))
 
 
 def printed_by(bench: Bench) -> tuple[str, str]:
@@ -106,10 +123,12 @@ def printed_by(bench: Bench) -> tuple[str, str]:
     return ours[0] if ours else "", theirs[0] if theirs else ""
 
 
-def other_figures(original: str, candidate: str) -> Iterator[str]:
+def other_figures(original: str, candidate: str) -> Iterator[Reason]:
     """Yield what differs in the figures of the first epoch, which all runs begin with the same random numbers."""
-    usual, now = (list(map(float, re.findall(r"\d+\.\d+", line))) for line in (original, candidate))
-    if not now:
-        yield f"it does not print the figures of an epoch, as the untouched script does: {original}"
-    elif len(now) != len(usual) or any(abs(one - other) > SAME * other for one, other in zip(now, usual, strict=True)):
-        yield f"it prints other figures: {candidate}; the untouched script: {original}"
+    ours, theirs = (list(map(float, re.findall(r"\d+\.\d+", line))) for line in (original, candidate))
+    if not theirs:
+        yield MemoryReason.NO_FIGURES(original=original)
+    elif len(theirs) != len(ours) or any(
+        abs(one - other) > MAX_DIFFERENCE * other for one, other in zip(theirs, ours, strict=True)
+    ):
+        yield MemoryReason.OTHER_FIGURES(candidate=candidate, original=original)

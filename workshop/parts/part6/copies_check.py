@@ -2,6 +2,7 @@
 
 import math
 import os
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from statistics import median
@@ -9,32 +10,56 @@ from statistics import median
 from workshop.judge.bench import Bench
 from workshop.judge.judged_script import JudgedScript
 from workshop.judge.ledger import Ledger, epochs, forwards_in
+from workshop.judge.reasons import Reason, ReasonKind
 from workshop.judge.signatures import is_same, values_of
-from workshop.judge.verdict import NotLookedAt, Outcome, Timing, Verdict
+from workshop.judge.verdict import NextStep, NotLookedAt, Outcome, Timing, Verdict
 from workshop.parts.part6.device_copies import DeviceCopies, copies_in
 from workshop.probe.messages import Proceed
 from workshop.traces.decoding import TraceError
 from workshop.traces.trace import Trace, read
 
 EPOCHS = 5
-"""The number of epochs of which the median is the time of a step."""
+"""Epochs of which the median is the time of a step."""
 
 BLOCKING = "CUDA_LAUNCH_BLOCKING"
 
 SEEN_ON_CUDA = ("pin_memory", "non_blocking", "a stream of their own", "the speed")
 """What is looked at only on a CUDA device, where there is a copy to hide."""
 
-UNSEEN = "how they were copied was not seen: torch.profiler saw no copies"
+
+class CopyReason(ReasonKind):
+    """What is said of how batches are copied to the device."""
+
+    TWICE = "{again} of {batches} batches were copied to the device more than once: hand on the copy made ahead"
+    AHEAD = "{ahead} of {batches} batches were copied to the device before the model began with the batch before them"
+    EVERY_ITEM_ONCE = "every item came once an epoch, the last batch included"
+    LAUNCH_BLOCKING = "{variable} is set: every call waits until the GPU has done its work"
+    STEP = "a step takes {after_ms:.1f} ms, in {original} {before_ms:.1f} ms: speedup {ratio:.2f}x"
+    NOT_SEEN = "how they were copied was not seen: torch.profiler saw no copies"
+    NOT_PINNED = "{copies} of {all} copies come from memory that is not pinned"
+    WAITED_FOR = "{copies} of {all} copies are waited for before the next kernel is launched, or by that kernel"
+    STREAM_OF_KERNELS = "{copies} of {all} copies run on the stream of the kernels, so one after the other"
+    BESIDE_KERNELS = (
+        "they are copied from pinned memory, on a stream of their own, and nothing waits for them too early"
+    )
+
+
+class CopyAdvice(ReasonKind):
+    """What to do about it."""
+
+    COPY_AHEAD = "Copy the next batch before you train on the present one; .to(device) counts on a CPU, too."
+    UNSET = "For the check, type: unset {variable}"
+    NOT_PINNED = "Give the DataLoader pin_memory=True."
+    WAITED_FOR = "Copy with .to(device, non_blocking=True), and call wait_stream only just before a batch is used."
+    STREAM_OF_KERNELS = "Copy on a torch.cuda.Stream() of its own."
+
 
 FAULTS = {
-    "pinned": ("come from memory that is not pinned", "Give the DataLoader pin_memory=True."),
-    "unwaited": (
-        "are waited for before the next kernel is launched, or by that kernel",
-        "Copy with .to(device, non_blocking=True), and call wait_stream only just before a batch is used.",
-    ),
-    "apart": ("run on the stream of the kernels, so one after the other", "Copy on a torch.cuda.Stream() of its own."),
+    "pinned": CopyReason.NOT_PINNED,
+    "unwaited": CopyReason.WAITED_FOR,
+    "apart": CopyReason.STREAM_OF_KERNELS,
 }
-"""Why a copy holds something up, by the column of `DeviceCopies` that is false, and what to do."""
+"""Why a copy holds something up, by the column of `DeviceCopies` that is false."""
 
 
 def check(bench: Bench) -> Verdict:
@@ -45,45 +70,46 @@ def check(bench: Bench) -> Verdict:
     ledger = bench.ledger()
     ahead, again, batches = copied_ahead(ledger, bench.steps)
     if again > batches / 2:
-        twice = f"{again} of {batches} batches were copied to the device more than once: hand on the copy made ahead"
-        return Verdict(bench.subject, Outcome.OTHER_WORK, (twice,))
-    found = f"{ahead} of {batches} batches were copied to the device before the model began with the batch before them"
+        return Verdict(bench.subject, Outcome.OTHER_WORK, (CopyReason.TWICE(again=again, batches=batches),))
+    found = CopyReason.AHEAD(ahead=ahead, batches=batches)
     if ahead < batches:
-        hint = "Copy the next batch before you train on the present one; .to(device) counts on a CPU, too."
-        return Verdict(bench.subject, Outcome.NOT_YET, (found,), next=hint)
-    reasons = (found, "every item came once an epoch, the last batch included")
+        return Verdict(bench.subject, Outcome.NOT_YET, (found,), next=NextStep(words=CopyAdvice.COPY_AHEAD()))
+    reasons = (found, CopyReason.EVERY_ITEM_ONCE())
     if ledger.forwards[0].device != "cuda":
         unlooked = NotLookedAt(ledger.forwards[0].device, SEEN_ON_CUDA)
         return Verdict(bench.subject, Outcome.DONE, reasons, not_looked_at=unlooked)
     return on_cuda(bench, reasons)
 
 
-def on_cuda(bench: Bench, reasons: tuple[str, ...]) -> Verdict:
+def on_cuda(bench: Bench, reasons: tuple[Reason, ...]) -> Verdict:
     """Judge how the batches are copied to a CUDA device, and measure what is gained by it."""
     if os.environ.get(BLOCKING, "0") not in ("", "0"):
-        fault = f"{BLOCKING} is set: every call waits until the GPU has done its work"
-        return Verdict(bench.subject, Outcome.NOT_YET, (*reasons, fault), next=f"For the check, type: unset {BLOCKING}")
+        blocking = CopyReason.LAUNCH_BLOCKING(variable=BLOCKING)
+        unset = NextStep(words=CopyAdvice.UNSET(variable=BLOCKING))
+        return Verdict(bench.subject, Outcome.NOT_YET, (*reasons, blocking), next=unset)
     trace = traced(bench.candidate)
-    fault, hint = fault_of(copies_in(trace)) if trace else (UNSEEN, "")
-    usual_s, step_s = map(step_time, (bench.original, bench.candidate))
-    name = bench.contest.original.name
-    step = f"a step takes {step_s * 1e3:.1f} ms, in {name} {usual_s * 1e3:.1f} ms: speedup {usual_s / step_s:.2f}x"
+    found = found_in(copies_in(trace)) if trace else CopyReason.NOT_SEEN()
+    before_s, after_s = map(step_time, (bench.original, bench.candidate))
     before, after = bench.contest.original_name, bench.contest.candidate.name
-    timing = Timing(before, after, usual_s, step_s, "a step", EPOCHS)
-    outcome = Outcome.NOT_YET if hint else Outcome.DONE
-    return Verdict(bench.subject, outcome, (*reasons, fault, step), next=hint, timing=timing)
+    timing = Timing(before, after, before_s, after_s, "a step", EPOCHS)
+    figures = {"after_ms": after_s * 1e3, "before_ms": before_s * 1e3, "ratio": timing.ratio}
+    step = CopyReason.STEP(original=bench.contest.original.name, **figures)
+    verdict = Verdict(bench.subject, Outcome.DONE, (*reasons, found, step), timing=timing)
+    if found.kind not in FAULTS.values():
+        return verdict
+    return replace(verdict, outcome=Outcome.NOT_YET, next=NextStep(words=CopyAdvice[found.kind.name]()))
 
 
-def fault_of(copies: DeviceCopies) -> tuple[str, str]:
-    """Say how most batches are copied, and what to do; nothing is to be done if copies can run beside the kernels."""
+def found_in(copies: DeviceCopies) -> Reason:
+    """Say how most batches are copied."""
     number = len(copies.pinned)
     if not number:
-        return UNSEEN, ""
-    for column, (fault, hint) in FAULTS.items():
+        return CopyReason.NOT_SEEN()
+    for column, fault in FAULTS.items():
         faulty = number - int(getattr(copies, column).sum())
         if 2 * faulty > number:
-            return f"{faulty} of {number} copies {fault}", hint
-    return "they are copied from pinned memory, on a stream of their own, and nothing waits for them too early", ""
+            return fault(copies=faulty, all=number)
+    return CopyReason.BESIDE_KERNELS()
 
 
 def copied_ahead(ledger: Ledger, steps: int) -> tuple[int, int, int]:

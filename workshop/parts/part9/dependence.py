@@ -11,26 +11,39 @@ from itertools import combinations, product
 import torch
 from torch import Tensor
 
+from workshop.judge.reasons import Reason, ReasonKind
+
 MAX_CORRELATION = 110.0
-"""The largest statistic of two places, for honest draws of gamma(27). A share p of N pairs adds 3 N p^2 to it."""
+"""Statistic, at most, of two places, for honest draws of gamma(27). A share p of N pairs adds 3 N p^2 to it."""
 
 MAX_PRODUCT = 65.0
-"""The largest statistic of a product of links, for honest draws of gamma(9). A share p of N products adds 9 N p^2."""
+"""Statistic, at most, of a product of links, for honest draws of gamma(9). A share p of N products adds 9 N p^2."""
 
-AS_LARGE = 0.999
-"""Of products whose statistics differ by rounding only, such as one and its adjoint, the first is named."""
+MIN_SHARE_OF_LARGEST = 0.999
+"""Share, at least, of the largest statistic: of products that differ by rounding only, as from an adjoint, the first
+is named."""
 
 MAX_STEPS = 64
-"""So many fields or steps are correlated with each other at a time."""
+"""Fields or steps, at most, that are correlated with each other at a time."""
 
 MAX_QUADRUPLES = 512
-"""The number of quadruples of links whose products are averaged, evenly spaced."""
+"""Quadruples of links, at most, whose products are averaged, evenly spaced."""
 
 FORMS = {"U{}": lambda u: u, "U{}^H": lambda u: u.mH, "U{}*": torch.conj, "U{}^T": lambda u: u.mT}
 """What a link may be replaced by in a product."""
 
 
-def dependent(links: Tensor, axis: str) -> Iterator[str]:
+class DependenceReason(ReasonKind):
+    """What is said of links that depend on each other."""
+
+    CORRELATED = (
+        "the links depend on each other: those of direction {nu} on those of direction {mu}, {steps} {axis}s and "
+        "{sites} sites away"
+    )
+    PRODUCT_NOT_UNIFORM = "the links depend on each other: of {name}, {product} is not uniform"
+
+
+def dependent(links: Tensor, axis: str) -> Iterator[Reason]:
     """Yield how the links of a tensor (fields or steps, 4 directions, sites ..., 3, 3) depend on each other.
 
     `axis` says what the first dimension is: "field" or "step".
@@ -38,11 +51,10 @@ def dependent(links: Tensor, axis: str) -> Iterator[str]:
     links = links.to(torch.complex64)
     for some in links.split(MAX_STEPS):
         for offset, mu, nu in _correlated(some):
-            away = f"{offset[0]} {axis}s and {offset[1:]} sites away"
-            yield f"the links depend on each other: those of direction {nu} on those of direction {mu}, {away}"
+            yield DependenceReason.CORRELATED(nu=nu, mu=mu, steps=offset[0], axis=axis, sites=offset[1:])
     for name, quadruples in _quadruples(links, axis):
         for word in _not_uniform(quadruples):
-            yield f"the links depend on each other: of {name}, {word} is not uniform"
+            yield DependenceReason.PRODUCT_NOT_UNIFORM(name=name, product=word)
 
 
 def _correlated(links: Tensor) -> Iterator[tuple[tuple[int, ...], int, int]]:
@@ -109,6 +121,6 @@ def _not_uniform(four: Tensor) -> Iterator[str]:
     of_pair = (uses[:, None] + uses).flatten(0, 1)
     statistic *= (of_pair[:, None] + of_pair == 1).any(-1)
     if statistic.max() > MAX_PRODUCT:
-        as_large = statistic.flatten() > AS_LARGE * statistic.max()
+        as_large = statistic.flatten() > MIN_SHARE_OF_LARGEST * statistic.max()
         places = divmod(int(as_large.nonzero()[0]), len(pairs))
         yield " ".join(filter(None, (names[each] for place in places for each in divmod(place, len(names)))))

@@ -11,23 +11,41 @@ from itertools import chain, combinations, islice, permutations
 import torch
 from torch import Tensor
 
+from workshop.judge.reasons import Reason, ReasonKind
 from workshop.parts.part9.dependence import dependent, square
 
 MAX_ERROR = 1e-5
-"""The largest error of an entry of U U^H - 1, and of the determinant; rounding to complex64 makes a tenth of it."""
+"""Error, at most, of an entry of U U^H - 1, and of the determinant; rounding to complex64 makes a tenth of it."""
 
 MAX_DEVIATIONS = 5.5
-"""The number of standard errors that a mean may be off.
+"""Standard errors, at most, by which a mean may be off.
 
 Of honest draws, one mean in 26 million is off by more if it is normal. That of |tr U|^6 is not, if links are few: of
 6144 of them, as one field of six steps has, it is off by more about once in 70 000 times.
 """
 
 MAX_EQUAL = 1e-3
-"""The share of matrices that may have the same trace as another one; of honest draws, fewer than 1e-4 do."""
+"""Share, at most, of matrices with the same trace as another one; of honest draws, fewer than 1e-4 have it."""
 
 
-def complaints(steps: Sequence[Tensor], field: Sequence[Tensor] = ()) -> Iterator[str]:
+class HaarReason(ReasonKind):
+    """What is said of links that are not drawn from Haar's measure."""
+
+    NO_FIELD = "what enters the model is no field of complex 3 x 3 matrices: {type}, {shape}"
+    NOT_UNITARY = "links are not unitary: U U^H is off 1 by {error:.1e}; asked is {asked:g}"
+    NOT_SPECIAL = "links are not of SU(3): a determinant is off 1 by {error:.1e}; asked is {asked:g}"
+    LINKS_AGAIN = "{share:.0%} of the links are not drawn: they are those of another place, or step"
+    SITES_AGAIN = (
+        "{share:.0%} of the products of a site's links are not drawn: they are those of another place, or step"
+    )
+    SQUARES_AGAIN = "{share:.0%} of the products around squares are not drawn: they are those of another place, or step"
+    QUOTIENTS_AGAIN = (
+        "{share:.0%} of the quotients of neighbours are not drawn: they are those of another place, or step"
+    )
+    OTHER_MEAN = "{0} is {mean:.3f} +- {error:.3f}; of links drawn from Haar's measure on SU(3) it is {expected:.3g}"
+
+
+def complaints(steps: Sequence[Tensor], field: Sequence[Tensor] = ()) -> Iterator[Reason]:
     """Yield the first thing that is wrong with links.
 
     Args:
@@ -37,7 +55,7 @@ def complaints(steps: Sequence[Tensor], field: Sequence[Tensor] = ()) -> Iterato
     seen = [*steps, *(each[None] for each in field)]
     for step in seen:
         if step.shape[1:] != (4, *seen[0].shape[2:6], 3, 3) or not step.is_complex():
-            yield f"what enters the model is no field of complex 3 x 3 matrices: {step.dtype}, {tuple(step.shape)}"
+            yield HaarReason.NO_FIELD(type=step.dtype, shape=tuple(step.shape))
             return
     of_axis = {"field": torch.cat(list(steps)) if steps else None, "step": torch.stack(list(field)) if field else None}
     blocks = {axis: links.to(torch.complex128) for axis, links in of_axis.items() if links is not None}
@@ -51,35 +69,35 @@ def complaints(steps: Sequence[Tensor], field: Sequence[Tensor] = ()) -> Iterato
     yield from islice(found, 1)
 
 
-def _not_special_unitary(links: Sequence[Tensor]) -> Iterator[str]:
+def _not_special_unitary(links: Sequence[Tensor]) -> Iterator[Reason]:
     error = max((float((each @ each.mH - torch.eye(3)).abs().max()) for each in links), default=0.0)
     if not error <= MAX_ERROR:  # nan, too
-        yield f"links are not unitary: U U^H is off 1 by {error:.1e}; asked is {MAX_ERROR:g}"
+        yield HaarReason.NOT_UNITARY(error=error, asked=MAX_ERROR)
     error = max((float((torch.linalg.det(each) - 1).abs().max()) for each in links), default=0.0)
     if not error <= MAX_ERROR:
-        yield f"links are not of SU(3): a determinant is off 1 by {error:.1e}; asked is {MAX_ERROR:g}"
+        yield HaarReason.NOT_SPECIAL(error=error, asked=MAX_ERROR)
 
 
-def _repeated(links: Sequence[Tensor]) -> Iterator[str]:
+def _repeated(links: Sequence[Tensor]) -> Iterator[Reason]:
     """Find matrices whose trace is that of another place or step, or its conjugate, or either times a cube root of 1.
 
     Links that are used again have the same traces; multiplied by one matrix from the left and another from the right,
     they leave the products in a site the same. Multiplied by one of a few matrices, they have few different quotients.
     Seen from another frame in each site, they leave the products around squares the same.
     """
-    yield from _equal("links", map(_traces, links))
-    yield from _equal("products of a site's links", map(_traces_of_sites, links))
-    yield from _equal("products around squares", map(_traces_of_squares, links))
+    yield from _equal(HaarReason.LINKS_AGAIN, map(_traces, links))
+    yield from _equal(HaarReason.SITES_AGAIN, map(_traces_of_sites, links))
+    yield from _equal(HaarReason.SQUARES_AGAIN, map(_traces_of_squares, links))
     for axis in range(min((each.ndim - 2 for each in links), default=0)):
         pairs = (
             (each.narrow(axis, 0, size - 1), each.narrow(axis, 1, size - 1))
             for each in links
             if (size := each.shape[axis]) > 1
         )
-        yield from _equal("quotients of neighbours", (_traces(one @ other.mH) for one, other in pairs))
+        yield from _equal(HaarReason.QUOTIENTS_AGAIN, (_traces(one @ other.mH) for one, other in pairs))
 
 
-def _equal(what: str, traces: Iterable[Tensor]) -> Iterator[str]:
+def _equal(kind: HaarReason, traces: Iterable[Tensor]) -> Iterator[Reason]:
     """Count the matrices that have the same trace as another one."""
     trace = torch.cat([torch.zeros(1), *traces])
     third = 2 * torch.pi / 3
@@ -87,7 +105,7 @@ def _equal(what: str, traces: Iterable[Tensor]) -> Iterator[str]:
     real, imaginary = ((trace.abs() * part * 1e5).round().long() for part in (angle.cos(), angle.sin()))
     equal = 1 - len(torch.unique(real << 32 | imaginary)) / len(trace)
     if equal > MAX_EQUAL:
-        yield f"{equal:.0%} of the {what} are not drawn: they are those of another place, or step"
+        yield kind(share=equal)
 
 
 def _traces(matrices: Tensor) -> Tensor:
@@ -106,7 +124,7 @@ def _traces_of_squares(links: Tensor) -> Tensor:
     return torch.cat([_traces(a @ b @ c.mH @ d.mH) for a, b, c, d in (square(links, *plane) for plane in squares)])
 
 
-def _not_uniform(matrices: Tensor) -> Iterator[str]:
+def _not_uniform(matrices: Tensor) -> Iterator[Reason]:
     """Find means that differ from those of Haar's measure; each is a mean over matrices, one at a time."""
     trace = _traces(matrices)
     size = trace.abs() ** 2
@@ -123,4 +141,4 @@ def _not_uniform(matrices: Tensor) -> Iterator[str]:
     for name, (values, right) in means.items():
         mean, error = float(values.mean()), float(values.std()) / len(values) ** 0.5
         if not abs(mean - right) <= MAX_DEVIATIONS * error + 1e-9:
-            yield f"{name} is {mean:.3f} +- {error:.3f}; of links drawn from Haar's measure on SU(3) it is {right:.3g}"
+            yield HaarReason.OTHER_MEAN(name, mean=mean, error=error, expected=right)

@@ -11,8 +11,9 @@ from torch import Tensor
 
 from workshop.judge.bench import Bench
 from workshop.judge.ledger import Ledger
+from workshop.judge.reasons import UNSEEN, Reason, ReasonKind
 from workshop.judge.signatures import values_of
-from workshop.judge.verdict import UnseenWork, Verdict
+from workshop.judge.verdict import Verdict
 from workshop.parts.part9.haar import complaints
 from workshop.probe.phases import Phase
 
@@ -23,10 +24,24 @@ MIN_DRAWS = 8
 """The dimension of SU(3): the number of real numbers that make a matrix."""
 
 MIN_STEPS = 8
-"""Of fewer steps, nothing is said."""
+"""Steps, at least, for the numbers that are drawn between them to be counted."""
 
 WORDS = 624
-"""The number of words of 32 bits that the Mersenne Twister makes at a time."""
+"""Words of 32 bits that the Mersenne Twister makes at a time."""
+
+
+class LinkReason(ReasonKind):
+    """What is said of the links beside their distribution: where they are, and whether each step draws its own."""
+
+    OTHER_DEVICE = "the model runs on {0}, the untouched script's on {1}"
+    FIELDS_AGAIN = "{again} of {fields} fields had come before: each step draws its own"
+    DRAWN_BEFORE = "the links of many steps were drawn before the first one: draw those of each step in that step"
+    DRAWS_UNSEEN = (
+        "no number of torch's default random generator is drawn between steps: draw the links with it",
+        UNSEEN,
+    )
+    TOO_FEW_DRAWS = "{steps} steps drew {words:,} random numbers, and their links need at least {needed:,}"
+    WHOLE_STEP = "on a CPU the whole step is hardly faster: drawing is not what takes its time"
 
 
 def check(bench: Bench) -> Verdict:
@@ -40,23 +55,22 @@ def check(bench: Bench) -> Verdict:
         return refused
     if bench.original_ledger().forwards[0].device != "cpu":
         return bench.race()
-    note = "on a CPU the whole step is hardly faster: drawing is not what takes its time"
-    return bench.race(note, phases=PREPARATION)
+    return bench.race(LinkReason.WHOLE_STEP(), phases=PREPARATION)
 
 
-def wrong_links(original: Ledger, candidate: Ledger, samples: Sequence[Path]) -> Iterator[str]:
+def wrong_links(original: Ledger, candidate: Ledger, samples: Sequence[Path]) -> Iterator[Reason]:
     """Yield what is wrong with the links that entered the model: all of `samples`, one field of the other steps."""
     ours, theirs = original.forwards, candidate.forwards
     if not theirs:
         return  # a script that does not train is reported by the bench
     if theirs[0].device != ours[0].device:
-        yield f"the model runs on {theirs[0].device}, the untouched script's on {ours[0].device}"
+        yield LinkReason.OTHER_DEVICE(theirs[0].device, ours[0].device)
     yield from complaints(*recorded_links(candidate, samples))
     if ours[0].device == "cpu":
         yield from too_few_draws(candidate)
     fields = np.concatenate([values_of(forward.pictures) for forward in theirs])
     if repeated := len(fields) - len(np.unique(fields, axis=0)):
-        yield f"{repeated} of {len(fields)} fields had come before: each step draws its own"
+        yield LinkReason.FIELDS_AGAIN(again=repeated, fields=len(fields))
 
 
 def recorded_links(ledger: Ledger, samples: Sequence[Path]) -> tuple[list[Tensor], list[Tensor]]:
@@ -73,7 +87,7 @@ def recorded_links(ledger: Ledger, samples: Sequence[Path]) -> tuple[list[Tensor
     return rest, [each.reshape(shape) for each in field]
 
 
-def too_few_draws(ledger: Ledger) -> Iterator[str]:
+def too_few_draws(ledger: Ledger) -> Iterator[Reason]:
     """Yield what is wrong if fewer numbers are drawn between steps on a CPU than their links have dimensions.
 
     Two steps may be drawn ahead. The later half of the steps is looked at by itself as well, because what is prepared
@@ -90,14 +104,12 @@ def too_few_draws(ledger: Ledger) -> Iterator[str]:
         if not any(counts):
             first = forwards[0]
             if first.random_seed is not None and words_drawn(first.random_seed, states[0], most=asked) >= asked:
-                yield "the links of many steps were drawn before the first one: draw those of each step in that step"
-                return
-            yield UnseenWork(
-                "no number of torch's default random generator is drawn between steps: draw the links with it"
-            )
+                yield LinkReason.DRAWN_BEFORE()
+            else:
+                yield LinkReason.DRAWS_UNSEEN()
             return
         if sum(part) < asked:
-            yield f"{len(part)} steps drew {sum(part):,} random numbers, and their links need at least {asked:,}"
+            yield LinkReason.TOO_FEW_DRAWS(steps=len(part), words=sum(part), needed=asked)
             return
 
 

@@ -4,33 +4,11 @@ import math
 from collections.abc import Callable
 
 from workshop.probe.phases import Phase
-from workshop.terminal import MAX_NAMED, some_of
+from workshop.terminal import MAX_NAMED, cut, some_of
 from workshop.traces.comparison.difference import RunDifference, TimeChange
 from workshop.traces.comparison.step_times import NO_OPERATOR
 
-MIN_SHARE = 0.01
-"""The least share of a step that is worth a word."""
-
-MAX_NAME = 60
-"""The number of characters of a name; those of kernels go on for pages."""
-
-SIGNIFICANT_DIGITS = 3
-
-MIN_RATIO = 1.1
-"""Below this ratio, a change is told in percent."""
-
-MAX_DECIMALS = 6
-"""The digits behind the point of a time in ms that is exact to the ns."""
-
 NO_NOISE_KNOWN = "Whether that is more than noise cannot be told from one {}: record several steps of both runs."
-TITLES = {
-    "phases": "What the thread that trains did (it sums up to the whole)",
-    "operators": "Self time of its operators, and the rest (it sums up to the whole)",
-    "kernels": "Kernels, copies and sets: time on the device (they may overlap)",
-    "annotations": "Annotations (one may contain others)",
-    "streams": "Streams of the devices: time of what runs there",
-}
-"""The titles of the tables; their times are those of a mean step, or of the whole recordings."""
 
 OF_PHASES: dict[str, str] = {
     Phase.DATA_WAIT: "waiting for data",
@@ -58,17 +36,18 @@ def sentences(difference: RunDifference) -> list[str]:
 
 
 def short(name: str) -> str:
-    """Return a name that fits a sentence."""
-    return name if len(name) <= MAX_NAME else f"{name[: MAX_NAME - 1]}…"
+    """Return a name that fits a sentence: those of kernels go on for pages."""
+    return cut(name, 60)
 
 
 def milliseconds(ns: float, difference_ns: float = 0) -> str:
     """Return a time in ms, without its sign and unit, to three digits, and never less than all before the point.
 
-    If it is given together with another time, it has so many digits that their difference has two.
+    If it is given together with another time, it has so many digits that their difference has two; but never more
+    than six behind the point, which are exact to the ns.
     """
-    decimals = max(_decimals(ns, SIGNIFICANT_DIGITS), _decimals(difference_ns, 2), 0)
-    return f"{abs(ns) / 1e6:,.{min(decimals, MAX_DECIMALS)}f}"
+    decimals = max(_decimals(ns, 3), _decimals(difference_ns, 2), 0)
+    return f"{abs(ns) / 1e6:,.{min(decimals, 6)}f}"
 
 
 def _decimals(ns: float, digits: int) -> int:
@@ -109,7 +88,7 @@ def _ratio(change: TimeChange) -> str:
         return ""
     ratio = change.before_ns / change.after_ns
     times = max(ratio, 1 / ratio)
-    if times < MIN_RATIO:
+    if times < 1.1:
         share = 100 * abs(change.difference_ns) / change.before_ns
         return f", {share:.2g} % {'less' if ratio > 1 else 'more'}"
     digits = f"{times:.2f}" if times < 100 else f"{times:,.0f}"
@@ -121,7 +100,7 @@ def _more_or_less(ns: float) -> str:
 
 
 def _worth_a_word(difference: RunDifference, table: str) -> list[TimeChange]:
-    least = MIN_SHARE * max(difference.step.before_ns, difference.step.after_ns)
+    least = difference.step.worth_a_word_ns
     return [each for each in difference.tables[table] if not each.is_noise and abs(each.difference_ns) >= least]
 
 
@@ -132,9 +111,9 @@ def _parts(
     told = _worth_a_word(difference, table)[:MAX_NAMED]
     if not told:
         return []
-    parts = [f"{_more_or_less(each.difference_ns)} {say(each.name)}" for each in told]
-    rest = difference.step.difference_ns - sum(each.difference_ns for each in told)
-    if sums_up and abs(rest) >= MIN_SHARE * max(difference.step.before_ns, difference.step.after_ns):
+    parts = [f"{_more_or_less(change.difference_ns)} {say(change.name)}" for change in told]
+    rest = difference.step.difference_ns - sum(change.difference_ns for change in told)
+    if sums_up and abs(rest) >= difference.step.worth_a_word_ns:
         parts.append(f"{_more_or_less(rest)} in all the rest")
     return [f"{begin}: {', '.join(parts)}."]
 

@@ -14,12 +14,6 @@ from workshop.traces.intervals import Ints
 from workshop.traces.trace import Trace
 from workshop.traces.trace_files import Rank
 
-OVERLOOKED = 0.2
-"""The probability that a difference as large as `RunDifference.seen_ns` is taken for noise."""
-
-MIN_SHARE = 0.001
-"""A change that is a smaller share of a step is listed among the noise."""
-
 
 @dataclass(frozen=True)
 class TimeChange:
@@ -35,6 +29,11 @@ class TimeChange:
     def difference_ns(self) -> float:
         """How much longer it takes after."""
         return self.after_ns - self.before_ns
+
+    @property
+    def worth_a_word_ns(self) -> float:
+        """Nanoseconds, a hundredth of the longer one: a part that changed by less is not worth a word."""
+        return 0.01 * max(self.before_ns, self.after_ns)
 
     @property
     def is_noise(self) -> bool:
@@ -95,7 +94,7 @@ def compare(before: dict[Rank, Trace], after: dict[Rank, Trace]) -> RunDifferenc
     one, other = step_times(before, by_step), step_times(after, by_step)
     [step] = _changes(["step"], [one.duration], [other.duration], one.ranks, other.ranks)
     found = noise.change(one.duration / one.ranks, other.duration / other.ranks)
-    seen = float(found.margin(noise.ERROR_RATE) + found.margin(2 * OVERLOOKED))
+    seen = float(found.margin(noise.ERROR_RATE) + found.margin(2 * 0.2))  # it is overlooked once in five times
     return RunDifference(one, other, by_step, step, seen, {table: _table(one, other, table) for table in TABLES})
 
 
@@ -105,7 +104,8 @@ def _table(before: StepTimes, after: StepTimes, table: str) -> list[TimeChange]:
     nothing, none = np.zeros_like(before.duration), np.zeros_like(after.duration)
     times = [one.get(name, nothing) for name in names], [other.get(name, none) for name in names]
     found = _changes(names, *times, before.ranks, after.ranks)
-    least = MIN_SHARE * max(before.duration.mean() / before.ranks, after.duration.mean() / after.ranks)
+    # What is a smaller part of a step than this is listed among the noise.
+    least = 0.001 * max(before.duration.mean() / before.ranks, after.duration.mean() / after.ranks)
 
     def rank(change: TimeChange) -> tuple[bool, float, str]:
         size = abs(change.difference_ns)

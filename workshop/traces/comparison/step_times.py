@@ -15,12 +15,14 @@ from workshop.traces.steps import phase_spans, traced_steps, with_the_rest
 from workshop.traces.trace import Trace
 from workshop.traces.trace_files import Rank, number_of
 
-TABLES = ("phases", "operators", "kernels", "annotations", "streams")
-"""What a step is broken down by. Phases sum up to it, and so do operators; what runs at the same time does not."""
-
-MAX_STEPS_ALL_KEPT = 3
-"""In a trace with more steps, the first is left out: it includes one-time work, such as starting workers, allocating
-memory and choosing kernels, and a single such outlier would hide all smaller differences."""
+TABLES = {
+    "phases": "What the thread that trains did (it sums up to the whole)",
+    "operators": "Self time of its operators, and the rest (it sums up to the whole)",
+    "kernels": "Kernels, copies and sets: time on the device (they may overlap)",
+    "annotations": "Annotations (one may contain others)",
+    "streams": "Streams of the devices: time of what runs there",
+}
+"""What a step is broken down by, and the titles of the tables; times are those of a mean step, or of the whole run."""
 
 NO_OPERATOR = "no operator: "
 """The prefix of the name of a phase in which the training thread ran no operator."""
@@ -71,12 +73,16 @@ def step_times(traces: dict[Rank, Trace], by_step: bool) -> StepTimes:
 
 
 def _step_windows(traces: dict[Rank, Trace]) -> dict[Rank, tuple[Spans, Ints]]:
-    """Return the steps of each trace that all ranks have, and which step of the run each is, from 0."""
+    """Return the steps of each trace that all ranks have, and which step of the run each is, from 0.
+
+    Of more than three steps, the first is left out: it includes one-time work, such as starting workers, allocating
+    memory and choosing kernels, and a single such outlier would hide all smaller differences.
+    """
     kept = {}
     numbers: dict[int, set[int]] = defaultdict(set)
     for rank, trace in traces.items():
         steps, known = traced_steps(trace), numbers[number_of(rank)]
-        steps = [step for step in steps[len(steps) > MAX_STEPS_ALL_KEPT :] if step.number not in known]
+        steps = [step for step in steps[len(steps) > 3 :] if step.number not in known]
         first = {step.number: step for step in reversed(steps)}  # a rank takes each step once
         kept[rank] = sorted(first.values(), key=lambda step: step.start)
         known.update(first)

@@ -11,8 +11,7 @@ import numpy as np
 
 from workshop.traces import annotations, breakdown, memory, queues, steps
 from workshop.traces.decoding import TraceError
-from workshop.traces.hta import frames, sequences
-from workshop.traces.hta.counters import counter_rows
+from workshop.traces.hta import frames, operator_kernels
 from workshop.traces.hta.frames import data_frame, show
 from workshop.traces.hta.late_starts import compared_kernels, late_starts
 from workshop.traces.hta.path import CPGraph, overlay, window_of
@@ -190,14 +189,14 @@ class TraceAnalysis:
         if not operator_name or not Path(output_dir).is_dir():
             raise TraceError(f"name an operator, and a folder that is there: not {operator_name!r} and {output_dir!r}")
         trace = self._trace(rank)
-        found = sequences.frequent(trace, operator_name, min_pattern_len)
+        found = operator_kernels.frequent(trace, operator_name, min_pattern_len)
         rows = [("|".join(each.names), each.occurrences, each.device / 1000, each.cpu / 1000) for each in found]
         table = data_frame(rows, ["pattern", "count", "GPU kernel duration (us)", "CPU op duration (us)"])
         if found:
             marked = {
                 index: {"Patterns": {"|".join(each.names): each.occurrences}}
                 for each in found[:top_k]
-                for index in sequences.events_in(trace, each).tolist()
+                for index in operator_kernels.events_in(trace, each).tolist()
             }
             target = Path(output_dir) / f"overlaid_{trace.path.name}"
             rewrite(trace.path, target, marked=marked, only_marked=compress_other_kernels)
@@ -211,7 +210,7 @@ class TraceAnalysis:
         """Return the kernels that each ATen operator launches, and how late they are launched and begin; by rank."""
         found = {}
         for rank, trace in self._chosen(ranks).items():
-            rows = data_frame(sequences.kernels_of_operators(trace), sequences.COLUMNS)
+            rows = data_frame(operator_kernels.kernels_of_operators(trace), operator_kernels.COLUMNS)
             by_name = rows.sort_values(["aten_op_name", "kernel_sequence"], ignore_index=True)
             # As the original sorts them: equal values come in an order that only pandas knows.
             found[rank] = by_name.sort_values(sort_by or ["occurrence_count"], ascending=False).round(3)
@@ -324,12 +323,13 @@ class TraceAnalysis:
             for cause, lengths in by_cause.items()
             if len(lengths)
         ]
-        gaps = data_frame(rows, frames.GAPS).astype({"count": int})
+        statistics = ("count", "mean", "std", "min", "25%", "50%", "75%", "max")
+        gaps = data_frame(rows, ("idle_category", "rank", "stream", *statistics, "device")).astype({"count": int})
         return found, (gaps[gaps["stream"].isin(streams)] if streams else gaps).set_index("idle_category")
 
     def get_cupti_counter_data_with_operators(self, ranks: list[Rank] | None = None) -> "list[pandas.DataFrame]":
         """Return the kernels that CUPTI measured, with the operators that launched them and a column a counter."""
-        found = [counter_rows(trace, self.begin) for trace in self._chosen(ranks).values()]
+        found = [operator_kernels.counter_rows(trace, self.begin) for trace in self._chosen(ranks).values()]
         return [data_frame(rows) for rows in found if rows is not None]
 
     def get_operators(self) -> "pandas.DataFrame":
@@ -358,7 +358,7 @@ class TraceAnalysis:
 
     def get_findings(self) -> list[str]:
         """Return sentences about what costs time; what costs most comes first."""
-        return [str(finding) for finding in findings(self.traces)]
+        return [finding.text for finding in findings(self.traces)]
 
     def get_critical_path(
         self, annotation: str | None = None, instance_id: int = 0

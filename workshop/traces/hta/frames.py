@@ -29,7 +29,6 @@ TEMPORAL = (
     *("idle_time_pctg", "compute_time_pctg", "non_compute_time_pctg", "device"),
 )
 IDLE = ("rank", "stream", "idle_category", "idle_time", "idle_time_ratio", "device")
-GAPS = ("idle_category", "rank", "stream", "count", "mean", "std", "min", "25%", "50%", "75%", "max", "device")
 OVERLAP = ("rank", "comp_comm_overlap_pctg", "communication_time(us)")
 BRACKETS = {">": "<", ")": "("}
 

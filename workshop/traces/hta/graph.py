@@ -116,14 +116,16 @@ class HtaGraph:
 
     def _inside(self, start: int, end: int) -> set[int]:
         """Return the events of the window; what runs on a device belongs to its launching call."""
-        calls = {each.place for each in self.all.values() if each.stream == -1 and start <= each.ts <= end and each.dur}
+        calls = {
+            event.place for event in self.all.values() if event.stream == -1 and start <= event.ts <= end and event.dur
+        }
         launched = {self.all[place].partner for place in calls}
-        waits = {each.partner for each in self.all.values() if each.stream == -1}
+        waits = {event.partner for event in self.all.values() if event.stream == -1}
         return calls | {
-            each.place
-            for each in self.all.values()
-            if each.stream != -1
-            and (each.place in launched or (each.name == "Stream Wait Event" and each.place in waits))
+            event.place
+            for event in self.all.values()
+            if event.stream != -1
+            and (event.place in launched or (event.name == "Stream Wait Event" and event.place in waits))
         }
 
     def _has_nodes(self, event: HtaEvent) -> bool:
@@ -184,7 +186,7 @@ class HtaGraph:
 
     def _only_thread(self, word: str) -> int | None:
         cats = ("cpu_op", "user_annotation")
-        tids = {each.tid for each in self.events.values() if word in each.name and each.cat in cats}
+        tids = {event.tid for event in self.events.values() if word in event.name and event.cat in cats}
         return tids.pop() if len(tids) == 1 else None
 
     def _add_thread(self, events: list[HtaEvent]) -> None:

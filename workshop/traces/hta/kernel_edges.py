@@ -15,9 +15,6 @@ LAUNCHING = re.compile(
     r"|hipExtModuleLaunchKernel|runFunction - job_prep_and_submit_for_execution)$"
 )
 
-MAX_DELAY_US = 1500
-"""A kernel that begins later than this after the one before it on its stream does not depend on that."""
-
 
 class KernelEdges:
     """Finds the edges from and to kernels of a graph."""
@@ -25,13 +22,13 @@ class KernelEdges:
     def __init__(self, graph: HtaGraph) -> None:
         self.graph = graph
         self.all = graph.all
-        calls = [each for each in graph.all.values() if each.partner > 0 and LAUNCHING.match(each.name)]
+        calls = [event for event in graph.all.values() if event.partner > 0 and LAUNCHING.match(event.name)]
         self.calls = sorted(calls, key=lambda call: call.ts)
         self.queued = _queue_lengths(graph.all, self.calls)
         self.records: dict[int, HtaEvent] = {}
-        for each in graph.all.values():
-            if each.name == "cudaEventRecord":
-                self.records.setdefault(each.correlation, each)
+        for event in graph.all.values():
+            if event.name == "cudaEventRecord":
+                self.records.setdefault(event.correlation, event)
         self.last: dict[int, CPNode] = {}
         """The end of what ran last, by stream."""
         self.awaited: dict[int, int] = {}
@@ -108,7 +105,8 @@ class KernelEdges:
         if alone and all(node is None or node.ts < call.ts for node in (last, awaited)):
             if call.place in graph.start_node:
                 graph.add(graph.start_node[call.place], start, CPEdgeType.KERNEL_LAUNCH_DELAY)
-        elif last is not None and start.ts - last.ts < MAX_DELAY_US and (awaited is None or awaited.ts < last.ts):
+        elif last is not None and start.ts - last.ts < 1500 and (awaited is None or awaited.ts < last.ts):
+            # What begins later does not depend on the kernel before it on its stream.
             graph.add(last, start, CPEdgeType.KERNEL_KERNEL_DELAY)
         self.last[event.stream] = end
 
@@ -116,7 +114,7 @@ class KernelEdges:
 def _queue_lengths(events: dict[int, HtaEvent], calls: list[HtaEvent]) -> dict[int, int]:
     """Return the length of the queue after each launch and each begin of a kernel."""
     launched = {call.correlation: call for call in sorted(calls, key=lambda call: call.place)}
-    kernels = [each for each in events.values() if each.stream != -1 and each.correlation in launched]
+    kernels = [event for event in events.values() if event.stream != -1 and event.correlation in launched]
     streams = {kernel.correlation: kernel.stream for kernel in kernels}
     changes = [(call.ts, 1, call.place, streams[call.correlation]) for call in launched.values()]
     changes += [(kernel.ts, -1, kernel.place, kernel.stream) for kernel in kernels]

@@ -16,9 +16,6 @@ from workshop.traces.trace_files import Rank
 if TYPE_CHECKING:
     import pandas
 
-MIN_SHARE = 0.01
-"""Shorter communication, as a share of the mean time of a step, makes no rank wait."""
-
 
 def late_starts(traces: dict[Rank, Trace], steps: list[int] | None = None, count: int = 2) -> list[Rank]:
     """Return at most `count` ranks, the one first that was most often among the `count` latest of a step.
@@ -54,7 +51,7 @@ def compared_kernels(traces: dict[Rank, Trace], steps: list[int] | None = None) 
         tables.append(data_frame(columns).sort_values("ts", kind="stable"))
     found = joined(tables)
     mean_step = ((found["ts"] + found["dur"]).max() - found["ts"].min()) / max(found["step"].nunique(), 1)
-    found = found[found["communicates"] & (found["dur"] >= MIN_SHARE * mean_step)]
+    found = found[found["communicates"] & (found["dur"] >= 0.01 * mean_step)]
     found = found.drop_duplicates(["stream", "name", "step", "rank"], keep="last")
     operation = ["stream", "name"]
     spread = found.groupby([*operation, "step"], sort=False)["dur"].std().groupby(operation, sort=False).mean().dropna()

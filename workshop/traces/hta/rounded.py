@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from workshop.traces.breakdown import IDLE, KINDS, Row
+from workshop.traces.breakdown import IDLE, KERNEL_WAIT_NS, KINDS, Row
 from workshop.traces.intervals import Ints, pairs
 from workshop.traces.trace import COPY, KERNEL, SET, Mask, Trace, matching
 from workshop.traces.trace_files import Traces
@@ -28,12 +28,6 @@ STEP = r"ProfilerStep#\d"
 LAUNCHES = "|".join(f"{name}$" for name in ("cudaLaunchKernel(ExC)?", "cudaMem(cpy|set)Async"))
 SYNCS = "(Event|Context) Sync$"
 """The names of events that are on no stream, and yet on a device."""
-
-KERNEL_WAIT_US = 30
-MAX_KERNELS = 10
-LARGE_SHARE = 0.8
-NAME_WIDTH = 80
-FIRST_ROWS = 3
 
 Floats = NDArray[np.float64]
 
@@ -62,7 +56,7 @@ def analyses(traces: dict[int, Trace]) -> dict[str, Any]:
     several_steps = len({name for trace in traces.values() for name in trace.names if re.match(STEP, name)}) > 1
     events = {rank: hta_events(trace) for rank, trace in traces.items()}
     # Before any sum is taken: of times since 1970, a float holds no sum exactly.
-    begin = min((each.ts.min() for each in events.values() if len(each.ts)), default=0.0)
+    begin = min((of_rank.ts.min() for of_rank in events.values() if len(of_rank.ts)), default=0.0)
     events = {rank: each._replace(ts=each.ts - begin) for rank, each in events.items()}
     ranks = {rank: _Rank(trace, events[rank], several_steps) for rank, trace in traces.items()}
     return {
@@ -154,7 +148,7 @@ class _Rank:
         times = {"cpu_duration": cpu.dur, "gpu_duration": gpu.dur, "launch_delay": delay}
         first_rows = [
             {"correlation": int(cpu.correlation[row])} | {name: float(column[row]) for name, column in times.items()}
-            for row in range(min(len(delay), FIRST_ROWS))
+            for row in range(min(len(delay), 3))
         ]
         sums = {f"{name}_sum": float(column.sum()) for name, column in times.items()}
         return {"rows": len(delay)} | sums | {"first_rows": first_rows}
@@ -176,16 +170,16 @@ class _Rank:
         return found
 
     def kernels(self, kind: int) -> dict[str, float]:
-        """Return the µs of each kernel by its name; the small ones are summed up as others."""
+        """Return the µs of each kernel by its name; of more than ten, the small ones are summed up as others."""
         sums: dict[str, float] = defaultdict(float)
         rows = self.gpu.rows(self.kind == kind)
         for name, dur in zip(rows.name.tolist(), rows.dur.tolist(), strict=True):
             sums[self.trace.names[name]] += dur
         names, times = _descending(sums)
-        if len(names) > MAX_KERNELS:
+        if len(names) > 10:
             together = np.cumsum(times)
-            small = together > np.quantile(together, LARGE_SHARE)
-            small[MAX_KERNELS:] = True
+            small = together > np.quantile(together, 0.8)
+            small[10:] = True
             small &= times >= 0
             sums = defaultdict(float)
             for name, time, is_small in zip(names, times.tolist(), small, strict=True):
@@ -220,7 +214,7 @@ def _kernels(ranks: dict[int, _Rank]) -> list[Row]:
         for name, time in each.kernels(number).items()
     ]
     return [
-        {"name": name[:NAME_WIDTH], "sum (us)": time, "kernel_type": kind, "rank": rank}
+        {"name": name[:80], "sum (us)": time, "kernel_type": kind, "rank": rank}
         for kind, name, rank, time in sorted(found)
     ]
 
@@ -291,7 +285,7 @@ def _idle_of_stream(stream: int, kernels: HtaEvents, launched: Floats) -> list[R
     before = np.concatenate([[math.nan], (kernels.ts + kernels.dur)[:-1]])
     gap = kernels.ts - before
     host = launched > before
-    category = np.where(host, 0, np.where(gap < KERNEL_WAIT_US, 1, 2))
+    category = np.where(host, 0, np.where(gap < KERNEL_WAIT_NS / 1000, 1, 2))
     sums = {IDLE[each]: np.nansum(gap[category == each]) for each in np.unique(category)}
     return [
         {

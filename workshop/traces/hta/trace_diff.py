@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     import pandas
 
 STEP = r"ProfilerStep\s*#\s*\d"
-NO_STEP = -1
 
 Numbers = int | list[int] | None
 
@@ -197,12 +196,12 @@ def _step_numbers(trace: Trace) -> dict[int, int]:
 
 
 def _iteration(trace: Trace, events: HtaEvents) -> Ints:
-    """Return the number of the step of each event; that of what ran on a device is that of its launch."""
+    """Return the number of the step of each event, or -1; that of what ran on a device is that of its launch."""
     numbers = _step_numbers(trace)
     # Triton's compiler puts operators of the CPU on stream 0.
     operators = np.array([cat == "cpu_op" for cat in trace.cats] or [False])[events.cat]
     on_cpu = (events.stream < 0) | (events.stream == 0) & operators
-    begun = np.full(len(events.ts), NO_STEP)
+    begun = np.full(len(events.ts), -1)
     for row in np.flatnonzero(np.isin(events.name, list(numbers))):
         first, behind = events.ts[row], events.ts[row] + events.dur[row]
         begun[on_cpu & (events.ts >= first) & (events.ts < behind)] = numbers[int(events.name[row])]

@@ -16,9 +16,6 @@ from workshop.traces.path.window import Window
 from workshop.traces.steps import traced_steps
 from workshop.traces.trace import Mask, Trace, once
 
-MAX_OPERATORS = 10
-"""The number of operators for which it is computed how long the step would be without them."""
-
 
 class OnPath(NamedTuple):
     """An operator or kernel on a critical path. All times are in ns."""
@@ -54,11 +51,11 @@ class CriticalPath:
 
     @cached_property
     def operators(self) -> list[OnPath]:
-        """The `MAX_OPERATORS` operators and kernels with most time on the path, in descending order of it."""
+        """The ten operators and kernels with most time on the path, in descending order of it."""
         on_path = self.moments[(self.graph.operator[self.moments] >= 0) & (self.graph.self_time[self.moments] > 0)]
         operators, number = np.unique(self.graph.operator[on_path], return_inverse=True)
         times = sums(number, self.graph.self_time[on_path], len(operators))
-        longest = np.argsort(-times, kind="stable")[:MAX_OPERATORS]
+        longest = np.argsort(-times, kind="stable")[:10]
         found = []
         for one, without in zip(longest.tolist(), durations_without(self.graph, operators[longest]), strict=True):
             runs = len(np.unique(self.graph.run[on_path[number == one]]))
@@ -183,13 +180,13 @@ def operator_rows(path: CriticalPath | None) -> list[Row]:
     return [
         {
             "step": path.window.name,
-            "name": each.name,
-            "launched_by": each.launched_by,
-            "count": each.runs,
-            "time(us)": each.time / 1000,
-            "share_pctg": 100 * each.time / path.duration,
-            "without(us)": each.without / 1000,
-            "gain_pctg": 100 * (path.duration - each.without) / path.duration,
+            "name": operator.name,
+            "launched_by": operator.launched_by,
+            "count": operator.runs,
+            "time(us)": operator.time / 1000,
+            "share_pctg": 100 * operator.time / path.duration,
+            "without(us)": operator.without / 1000,
+            "gain_pctg": 100 * (path.duration - operator.without) / path.duration,
         }
-        for each in path.operators
+        for operator in path.operators
     ]

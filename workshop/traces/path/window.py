@@ -6,10 +6,7 @@ import numpy as np
 
 from workshop.traces import breakdown
 from workshop.traces.intervals import Ints
-from workshop.traces.trace import LAUNCH, Mask, Trace
-
-DATA_WAIT = r"enumerate\(DataLoader\)"
-"""The names of the annotations under which a training gets a batch from its DataLoader."""
+from workshop.traces.trace import DATA_WAIT, LAUNCH, Mask, Trace
 
 
 class Window(NamedTuple):

@@ -1,13 +1,15 @@
-"""Which kernels operators launch one after another, and how long each waits for its launch and its begin."""
+"""Which kernels operators launch: their sequences, how long each waits for its begin, and what CUPTI measured of it."""
 
 from collections import defaultdict
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+import msgspec
 import numpy as np
 
 from workshop.traces.breakdown import Row
 from workshop.traces.intervals import Ints, groups
 from workshop.traces.nesting import innermost, inside, outermost
+from workshop.traces.rewriting import written_events
 from workshop.traces.trace import KERNEL, Trace
 
 COLUMNS = "aten_op_name kernel_sequence occurrence_count avg_aten_op_launch_delay avg_runtime_delay".split()
@@ -52,7 +54,7 @@ def frequent(trace: Trace, operator: str, least: int = 1) -> list[Sequence]:
         )
         for key, each in rows.items()
     ]
-    return sorted(sequences, key=lambda each: (-each.occurrences, "|".join(each.names)))
+    return sorted(sequences, key=lambda sequence: (-sequence.occurrences, "|".join(sequence.names)))
 
 
 def events_in(trace: Trace, sequence: Sequence) -> Ints:
@@ -91,3 +93,46 @@ def kernels_of_operators(trace: Trace) -> list[Row]:
         )
         rows.append(dict(zip(COLUMNS, values, strict=True)))
     return sorted(rows, key=lambda row: (-row["occurrence_count"], row["aten_op_name"], row["kernel_sequence"]))
+
+
+def counter_rows(trace: Trace, begin: int = 0) -> list[Row] | None:
+    """Return a row for each measured kernel: its name, the operators around its launch, and each counter by its name.
+
+    The measurements have no correlation, so they belong to the launches in the order of time; None is returned if
+    there are more of one than of the other, or none at all. Times are in µs since a beginning in ns.
+    """
+    measured = trace.events[trace.of("cuda_profiler_range")]
+    launches = trace.events[trace.of("cuda_runtime") & trace.named("cudaLaunchKernel")]
+    if not len(measured) or len(measured) != len(launches):
+        return None
+    measured, launches = (each[np.argsort(each.ts, kind="stable")] for each in (measured, launches))
+    ops = trace.events[trace.of("cpu_op")]
+    ops = ops[np.lexsort((-ops.dur, ops.ts))]  # so that an operator is before those inside it
+    stacks: list[list[str]] = [[] for _ in range(len(launches))]
+    for op, launch in zip(*(column.tolist() for column in inside(ops, launches)), strict=True):
+        stacks[launch].append(trace.names[ops.name[op]])
+    args = _args_of(trace, {*measured.index.tolist()})
+    return [
+        {
+            "index": index,
+            "ts": (ts - begin) / 1000,
+            "dur": dur / 1000,
+            "name": trace.names[name],
+            "op_stack": stack,
+            "top_level_op": stack[0] if stack else "",
+            "bottom_level_op": stack[-1] if stack else "",
+        }
+        | args.get(index, {})
+        for index, ts, dur, name, stack in zip(
+            *(column.tolist() for column in (measured.index, measured.ts, measured.dur, measured.name)),
+            stacks,
+            strict=True,
+        )
+    ]
+
+
+def _args_of(trace: Trace, wanted: set[int]) -> dict[int, dict[str, Any]]:
+    """Return the arguments of some events by their `EventColumns.index`."""
+    written = written_events(trace.path, wanted)
+    args = {index: msgspec.json.decode(event.written).get("args") for index, event in written.items()}
+    return {index: each for index, each in args.items() if isinstance(each, dict)}

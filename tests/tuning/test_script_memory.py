@@ -5,12 +5,11 @@ from unittest.mock import Mock
 
 from made_measurements import made_steps
 
-from workshop.probe.messages import LoaderSettings
-from workshop.tuning.memory_room import Room, size
-from workshop.tuning.script_memory import ScriptMemory
-from workshop.tuning.tried_setting import TriedSetting
+from workshop.probe.loader_settings import LoaderSettings
+from workshop.tuning.script_memory import MemoryRoom, ScriptMemory, size
+from workshop.tuning.tried_settings import TriedSetting
 
-ROOM = Room(limit_bytes=10e9, used_bytes=2e9, worker_bytes=1e9, batch_bytes=20e6, shared_free_bytes=200_000_000)
+ROOM = MemoryRoom(limit_bytes=10e9, used_bytes=2e9, worker_bytes=1e9, batch_bytes=20e6, shared_free_bytes=200_000_000)
 
 
 def test_more_workers_than_there_is_memory_for() -> None:

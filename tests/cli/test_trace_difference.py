@@ -9,7 +9,7 @@ import pytest
 from conftest import Run
 from made_traces import a_step, event, write
 
-from workshop.cli.trace_difference_text import as_text
+from workshop.cli.trace_text import difference_text
 from workshop.traces import load
 from workshop.traces.comparison.difference import compare
 from workshop.traces.comparison.step_times import TABLES
@@ -51,8 +51,8 @@ def test_words_come_first_then_tables(runs: Path, workshop: Run) -> None:
 def test_no_line_of_a_table_is_wider_than_a_terminal_of_80_columns(runs: Path) -> None:
     found = compare(*(load([runs / name]) for name in ("before", "after")))
     for table in ("phases", "operators", "annotations"):
-        assert max(map(len, as_text(found, [table], 80).splitlines()), default=0) <= 80
-    assert "aten::longat…" in as_text(found, ["operators"], 80)
+        assert max(map(len, difference_text(found, [table], 80).splitlines()), default=0) <= 80
+    assert "aten::longat…" in difference_text(found, ["operators"], 80)
 
 
 def test_a_run_against_itself(runs: Path, workshop: Run) -> None:

@@ -8,7 +8,7 @@ import pytest
 from workshop.probe.messages import AsItIs, BatchCounts, Circumstances, StepReport
 from workshop.probe.phases import Phase
 from workshop.runs.measured_steps import Stage
-from workshop.tuning.epoch_steps import blocks_ms, ceiling_ms, within_epochs
+from workshop.tuning.loader_trials import blocks_ms, ceiling_ms, within_epochs
 
 
 def reports(*durations_ms: float, epoch: int) -> list[StepReport]:
@@ -60,7 +60,7 @@ def test_the_ceiling_leaves_out_what_is_between_epochs() -> None:
 
 
 def test_where_most_steps_are_reported_with_an_epoch_that_begins_all_count() -> None:
-    """Only steps that were slow by chance are reported alone: they are not what is usual."""
+    """Only steps that were slow by chance are reported alone: they tell nothing of the others."""
     fast, slow = reports(80, epoch=1), reports(0, 60, 70, 65, epoch=9)[1:]
     together = [replace(fast[0], durations_us=(10_000,) * 8)] * 6
     assert np.mean(within_epochs(Stage([*together, *slow]))) == pytest.approx((6 * 80 + 195) / 51)
