@@ -12,7 +12,7 @@ import pytest
 
 from workshop.cli.result_text import print_verdict
 from workshop.judge.contest import of_two_scripts
-from workshop.judge.indecision import CLEAR, Indecision, IndecisionAdvice
+from workshop.judge.indecision import MIN_CLEARANCE, Indecision, IndecisionAdvice
 from workshop.judge.laps import headroom_rate
 from workshop.judge.ledger import Ledger
 from workshop.judge.race import MAX_PAIRS, Pair, RaceResult, race
@@ -87,7 +87,7 @@ def test_the_verdict_and_its_printed_interval_never_contradict_each_other(capsys
         assert (result.faster is False) == (high < result.target)
         verdict = judged(result)
         assert verdict.outcome is OUTCOMES[result.faster]
-        assert judged(result, result.target * CLEAR).outcome is verdict.outcome
+        assert judged(result, result.target * MIN_CLEARANCE).outcome is verdict.outcome
         outcomes.add(verdict.outcome)
 
         print_verdict(verdict)
