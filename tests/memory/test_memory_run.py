@@ -11,6 +11,7 @@ from made_memory import TRAINER, report, segment
 from workshop.memory.host_watch import HostWatch
 from workshop.memory.memory_run import _killed, _measured
 from workshop.probe import wire
+from workshop.probe.messages import WarmUp
 from workshop.runs.script import ScriptError
 
 WORKER = "RuntimeError: DataLoader worker (pid 4242) is killed by signal: Killed. "
@@ -38,8 +39,7 @@ Root Cause (first observed failure):
     ],
 )
 def test_how_it_was_killed(code: int, output: str, says: str) -> None:
-    how = "was killed by SIGKILL" if code < 0 else f"ended with code {code}"
-    assert _killed(ScriptError(f"it {how} after 3 steps", code, output, "train.py")) == says
+    assert _killed(ScriptError("", code, output, "train.py", when="after 3 steps")) == says
 
 
 def test_the_steps_are_those_of_the_rank_that_has_run_out_of_memory(tmp_path: Path) -> None:
@@ -50,7 +50,7 @@ def test_the_steps_are_those_of_the_rank_that_has_run_out_of_memory(tmp_path: Pa
     run: Any = SimpleNamespace(
         script=SimpleNamespace(folder=tmp_path, trainers={0: [TRAINER], 1: [8]}),
         lead=0,
-        others={1: [replace(of_other, stage="warm-up"), of_other]},
+        others={1: [replace(of_other, stage=WarmUp()), of_other]},
         error=ScriptError("it ended with code 1 after 3 steps", 1, "", "train.py"),
         interrupted=False,
     )
