@@ -170,7 +170,9 @@ def _whole_batches(run: StagedRun, found: Measurement, seconds: float) -> tuple[
         run.start_again("for whole batches")
     run.script.tell("trying it with whole batches")
     steps = run.measure_loading(stage, seconds, MAX_WARM_UP * seconds)
-    return (steps.together, []) if steps else (None, [_to_no_result(run, "whole batches", seconds, "its dataset takes no list of indices")])
+    if steps:
+        return steps.together, []
+    return None, [_to_no_result(run, "whole batches", seconds, "its dataset takes no list of indices")]
 
 
 def _to_no_result(run: StagedRun, what: str, seconds: float, failed: str = "nothing could be loaded") -> Note:
