@@ -10,7 +10,7 @@ from workshop.probe.memory.memory_notes import SegmentName
 from workshop.probe.memory.python_objects import AttributeCounts
 from workshop.probe.memory.recorded_steps import RecordedSteps, StepEnds
 from workshop.probe.memory.segments import Segments
-from workshop.probe.memory.shared_storages import watch_sharing
+from workshop.probe.memory.storage_lives import watch_sharing
 from workshop.probe.memory.tensor_marks import TensorMarks
 from workshop.probe.memory.validations import Validations
 from workshop.probe.memory.wide_items import WideBatches
