@@ -26,6 +26,7 @@ from workshop.diagnosis.stages import measure
 from workshop.diagnosis.tried import tried_changes
 from workshop.diagnosis.tried_stages import CLOSER_STEPS
 from workshop.probe.cause import CausePlace
+from workshop.probe.messages import AsItIs
 from workshop.probe.trials import tried_causes
 from workshop.runs.measured_script import staged_script
 from workshop.runs.script import run_folder
@@ -173,7 +174,7 @@ def timed_ms(script: Path, seconds: float) -> float:
     ):
         run = StagedRun(started)
         run.take(WARM_UP_STEPS + CLOSER_STEPS)
-        stage = run.measure("as it is", seconds)
+        stage = run.measure(AsItIs(), seconds)
     if stage is None:
         raise run.error or SystemExit(f"{script} has no step")
     return stage.together.ms_a_step

@@ -25,7 +25,7 @@ from typing import NamedTuple
 from machine import machine
 
 from workshop.probe.loader_settings import LoaderSettings
-from workshop.probe.messages import SetStage
+from workshop.probe.messages import LoadWith
 from workshop.runs.measured_script import staged_script
 from workshop.runs.script import run_folder
 from workshop.runs.staged_run import WARM_UP_STEPS, StagedRun
@@ -76,7 +76,7 @@ def sweep(name: str, found: Tuning) -> Sweep:
     numbers = itertools.count()
 
     def rate(run: StagedRun, settings: LoaderSettings, seconds: float) -> float:
-        stage = SetStage(f"sweep {next(numbers)}", settings, only)
+        stage = LoadWith(settings, only, next(numbers))
         steps = run.measure_loading(stage, seconds, seconds, patient=True)
         if steps is None:
             return 0.0

@@ -38,13 +38,14 @@ import os, sys, time
 from workshop.probe.connection import connect
 from workshop.probe.event_file import EventFile
 from workshop.probe.loader_settings import LoaderSettings
-from workshop.probe.messages import BatchCounts, Circumstances, SetStage, StepReport
+from workshop.probe.messages import AsItIs, BatchCounts, Circumstances, FromMemory, LoadWith
+from workshop.probe.messages import SetStage, StepReport, WarmUp
 from workshop.probe.observations import LoaderIterated, LoaderMade, StackSamples, WorkerAsked
 from workshop.probe.wire import decode
 
 config = decode(os.environ["WORKSHOP_PROBE"])
 parent, events = connect(config), EventFile(config.folder)
-to, now_s, taken, sampled = SetStage("warm-up"), time.monotonic(), 0, 0
+to, now_s, taken, sampled = WarmUp(), time.monotonic(), 0, 0
 
 def line_of(text):
     "Return the number of the first line of this script that begins with a text."
@@ -72,9 +73,9 @@ def sample(lines):
 def step(data_wait=0.01, forward=0.005, validation=0.0, other=0.0, device="cpu", lines=(), loads=None, **batches):
     "Take a step on the made clock, report it, and wait until the parent has decided which stage the next one has."
     global to, now_s, taken
-    replays = to.stage == "replay" and batches.get("kept", 0) > 0
-    with_workers = to.loading is not None and loads is not None
-    wait_s = loads(to.loading) if with_workers else 0.0 if replays else data_wait
+    replays = to == FromMemory() and batches.get("kept", 0) > 0
+    with_workers = isinstance(to, LoadWith) and loads is not None
+    wait_s = loads(to.settings) if with_workers else 0.0 if replays else data_wait
     failure, wait_s = (wait_s, 0.0) if isinstance(wait_s, str) else ("", wait_s)
     if lines:
         sample(lines)
@@ -84,7 +85,7 @@ def step(data_wait=0.01, forward=0.005, validation=0.0, other=0.0, device="cpu",
     taken_us = round(sum(phases.values()) * 1e6)
     counts = BatchCounts(**({"training": 1} | batches | {"from_memory": replays, "with_workers": with_workers}))
     where, waits_s = Circumstances(device), ((1, wait_s), (2, wait_s / 8))
-    parent.send(StepReport(to.stage, (taken_us,), now_s, phases, 4, counts, where, os.getpid(), first_step=taken,
+    parent.send(StepReport(to, (taken_us,), now_s, phases, 4, counts, where, os.getpid(), first_step=taken,
                            failure=failure, waits_s=waits_s))
     taken += 1
     while isinstance(message := parent.receive(), SetStage):

@@ -6,7 +6,7 @@ from workshop.memory.host_watch import HostLook, HostWatch, ProcessMemory
 from workshop.memory.memory_record import MemoryRecord
 from workshop.memory.memory_run import MeasuredMemory
 from workshop.probe.memory.memory_notes import MemorySegment, TensorRow, TensorsOfDevice
-from workshop.probe.messages import BatchCounts, Circumstances, StepReport
+from workshop.probe.messages import AsItIs, BatchCounts, Circumstances, StepReport
 from workshop.probe.phases import Phase
 
 MIB = 1 << 20
@@ -28,7 +28,7 @@ def segment(step: int, *rows: TensorRow, peak: int = 100, name: str = "training"
 def report(ended_s: float, steps: int = 10) -> StepReport:
     """Steps that ended at some time."""
     return StepReport(
-        "as it is", (1000,) * steps, ended_s, dict.fromkeys(Phase, 0.0), 80, BatchCounts(), Circumstances(), TRAINER
+        AsItIs(), (1000,) * steps, ended_s, dict.fromkeys(Phase, 0.0), 80, BatchCounts(), Circumstances(), TRAINER
     )
 
 

@@ -7,7 +7,7 @@ import pytest
 from tests.conftest import Run
 from workshop.probe.cause import Moment
 from workshop.probe.loader_settings import LoaderSettings
-from workshop.probe.messages import SetStage
+from workshop.probe.messages import AsItIs, FromMemory, KeepBatches, LoadWith, LookCloser, TryCauses
 from workshop.probe.trials import causes_at
 from workshop.runs.measured_script import staged_script
 from workshop.runs.script import run_folder
@@ -15,10 +15,10 @@ from workshop.runs.staged_run import StagedRun
 
 SCRIPT = Path(__file__).with_name("stateful_training.py")
 
-OTHER_LOADERS = tuple(SetStage(f"workers {workers}", LoaderSettings(workers)) for workers in (0, 1, 0, 2))
+OTHER_LOADERS = tuple(LoadWith(LoaderSettings(workers), trial=trial) for trial, workers in enumerate((0, 1, 0, 2)))
 
 TRIALS = tuple(
-    SetStage(moment.name, causes=tuple(each.name for each in causes_at(moment) if each.name != "torch-compile"))
+    TryCauses(tuple(each.name for each in causes_at(moment) if each.name != "torch-compile"))
     for moment in (Moment.CLOSER_LOOK, Moment.WATCHING, Moment.AFTER)
 )
 
@@ -36,12 +36,12 @@ def test_no_stage_leaves_anything(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     with run_folder() as folder, staged_script(str(SCRIPT), [str(workers)], False, folder) as script:
         run = StagedRun(script)
         run.take(2)
-        for stage in ("closer", "keep", "replay", *OTHER_LOADERS, *TRIALS, "as it is"):
+        for stage in (LookCloser(), KeepBatches(), FromMemory(), *OTHER_LOADERS, *TRIALS, AsItIs()):
             run.batches["with_workers"] = 0
             run.go_to(stage)
             run.take(20)
             assert not run.ended, (stage, said_of(tmp_path))
-            if isinstance(stage, SetStage) and stage.loading:
+            if isinstance(stage, LoadWith):
                 assert run.last
                 assert not run.last.failure
                 assert run.batches["with_workers"] > 0

@@ -143,10 +143,10 @@ PRESSES = """
 while True:
     lines = [("item =", "data wait", 0.02), ("loader =", "forward", 0.005)]
     step(data_wait=0.02, kept=1, lines=lines)
-    if to.stage == "as it is" and now_s > began_s + 0.5:
+    if to == AsItIs() and now_s > began_s + 0.5:
         os.kill(os.getppid(), 2)
         time.sleep(60)
-    began_s = now_s if to.stage != "as it is" else began_s
+    began_s = now_s if to != AsItIs() else began_s
 """
 
 

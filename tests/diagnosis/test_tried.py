@@ -18,6 +18,7 @@ from workshop.diagnosis.tried_stages import _untold
 from workshop.pages.measurement_page import page
 from workshop.probe.observations import SettingMade, Trial
 from workshop.probe.phases import Phase
+from workshop.probe.trials import tried_causes
 from workshop.runs.other_load import OtherLoad
 
 STEPS = made_steps({Phase.FORWARD: 20.0, Phase.BACKWARD: 40.0, Phase.OPTIMIZER: 40.0})
@@ -127,8 +128,10 @@ def test_of_many_modules_a_few_are_named() -> None:
 def test_of_trials_that_were_begun_and_came_to_nothing_that_is_said() -> None:
     none = Trial(*(0.0, 1, 1), name="channels-last", as_it_is_s=0.0, changed_s=0.0, applies=False)
     run: Any = SimpleNamespace(ended=True, error=None, interrupted=False)
-    says = _untold(run, ["fused-optimizer", "channels-last", "torch-compile"], Observations(raced=[FUSED, none]))
+    names = ["fused-optimizer", "channels-last", "torch-compile", "bfloat16"]
+    says = _untold(run, [tried_causes()[name] for name in names], names[:-1], Observations(raced=[FUSED, none]))
     assert list(map(str, says)) == [
+        "Not tried: bfloat16 (the script ended before).",
         "Tried, to no result: torch-compile (the script ended before).",
         "Nothing to try for channels-last in this script.",
     ]

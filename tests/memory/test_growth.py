@@ -8,7 +8,7 @@ from workshop.memory.growth import growing_lines, process_growth
 from workshop.memory.host_watch import HostLook, ProcessMemory
 from workshop.memory.memory_record import MemoryRecord
 from workshop.probe.memory.memory_notes import MemorySegment, TensorRow, TensorsOfDevice
-from workshop.probe.messages import BatchCounts, Circumstances, StepReport
+from workshop.probe.messages import AsItIs, BatchCounts, Circumstances, StepReport
 
 STACK = (("main", "train.py", 12),)
 ROW = TensorRow("cpu", "others", 0, "float32", 0, 0, 2, 0, 0, 0)
@@ -92,7 +92,7 @@ def looks(a_look: int) -> list[HostLook]:
 
 def reports(pid: int = 7) -> list[StepReport]:
     empty = BatchCounts(), Circumstances()
-    return [StepReport("as it is", (100_000,) * 10, float(each), {}, 10, *empty, pid) for each in range(40)]
+    return [StepReport(AsItIs(), (100_000,) * 10, float(each), {}, 10, *empty, pid) for each in range(40)]
 
 
 def test_a_process_that_grows_by_a_mebibyte_a_second() -> None:

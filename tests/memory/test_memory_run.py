@@ -11,6 +11,7 @@ from made_memory import TRAINER, report, segment
 from workshop.memory.host_watch import HostWatch
 from workshop.memory.memory_run import _killed, _measured
 from workshop.probe import wire
+from workshop.probe.messages import WarmUp
 from workshop.runs.script import ScriptError
 
 WORKER = "RuntimeError: DataLoader worker (pid 4242) is killed by signal: Killed. "
@@ -49,7 +50,7 @@ def test_the_steps_are_those_of_the_rank_that_has_run_out_of_memory(tmp_path: Pa
     run: Any = SimpleNamespace(
         script=SimpleNamespace(folder=tmp_path, trainers={0: [TRAINER], 1: [8]}),
         lead=0,
-        others={1: [replace(of_other, stage="warm-up"), of_other]},
+        others={1: [replace(of_other, stage=WarmUp()), of_other]},
         error=ScriptError("it ended with code 1 after 3 steps", 1, "", "train.py"),
         interrupted=False,
     )

@@ -345,8 +345,11 @@ class Broken(Listener):
 
 LISTENED = [name for name in vars(Listener) if name.startswith(("on_", "before_", "after_")) and name != "on_fault"]
 
+NOT_TOLD = ("on_adaptive_schedule", "on_stage", "on_pageable_copy", "before_model", "before_validation")
+"""What no hook tells of the training below."""
 
-@pytest.mark.parametrize("method", [name for name in LISTENED if name != "on_adaptive_schedule"])
+
+@pytest.mark.parametrize("method", [name for name in LISTENED if name not in NOT_TOLD])
 def test_a_fault_of_a_listener_never_reaches_the_script(method: str, hooks: TrainingHooks, told: list[str]) -> None:
     broken = Broken(method)
     hooks.audience.listeners = (broken, *hooks.audience.listeners)
@@ -355,6 +358,16 @@ def test_a_fault_of_a_listener_never_reaches_the_script(method: str, hooks: Trai
     assert told[-1] == "on_fault"
     assert told.count("on_fault") == 1
     assert not hasattr(nn.Module.__call__, "__wrapped__"), "the hooks are gone"
+
+
+def test_a_listener_that_gives_up_alone_leaves_the_others(hooks: TrainingHooks, told: list[str]) -> None:
+    broken = Broken("after_backward")
+    broken.gives_up_alone = lambda error: isinstance(error, KeyError)  # type: ignore[method-assign]
+    hooks.audience.listeners = (broken, *hooks.audience.listeners)
+    train(nn.Linear(4, 2), DataLoader(Slow(), 2), epochs=2)
+    assert broken not in hooks.audience.listeners
+    assert told.count("after_backward") == told.count("on_backward") > 2
+    assert not broken.faults
 
 
 def test_a_batch_that_cannot_be_kept_is_the_scripts_all_the_same(hooks: TrainingHooks) -> None:

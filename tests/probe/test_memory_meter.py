@@ -3,16 +3,17 @@
 import socket
 import sys
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import torch
 from torch import nn
+from torch.utils._python_dispatch import _len_torch_dispatch_stack
 from torch.utils.data import DataLoader
 
 from workshop.probe import noted_settings, wire
 from workshop.probe.connection import Connection
+from workshop.probe.event_file import why_lost
 from workshop.probe.memory.memory_meter import MemoryMeter
 from workshop.probe.memory.memory_notes import MemorySegment, OldGraph, SegmentName, TensorKind
 from workshop.probe.settings import ProbeConfig
@@ -26,13 +27,12 @@ def meter(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[MemoryMet
     monkeypatch.setattr(sys, "excepthook", sys.excepthook)
     ends = socket.socketpair()
     meter = MemoryMeter(ProbeConfig(str(tmp_path), "", memory=True))
-    meter.parent = Connection(ends[1])
-    put_back = meter.allocator.scopes.watch()
-    meter.hooks.install()
+    meter.training.meter.parent = Connection(ends[1])
+    put_back = meter.segments.allocator.scopes.watch()
+    meter.training.hooks.install()
     yield meter
-    meter.hooks.remove()
-    meter.allocator.end()
-    meter.lives.end()
+    meter.training.hooks.remove()
+    meter.segments.leave()
     put_back()
     for end in ends:
         end.close()
@@ -95,7 +95,7 @@ def test_a_step_with_a_validation_before_it_is_recorded_from_its_forward_pass_on
 ) -> None:
     training = Training()
     for number in range(8):
-        meter.is_last_wanted = number == 6
+        meter.steps.is_last_wanted = number == 6
         training.validate()
         training.steps(1)
     steps = [each for each in noted(tmp_path) if each.name == SegmentName.TRAINING]
@@ -175,7 +175,7 @@ def test_who_holds_views_and_how_much_they_are_views_of(meter: MemoryMeter, tmp_
     """The tensor that each is a part of is in Python, too, but only its view holds it."""
     training, kept = Training(), list[torch.Tensor]()
     for number in range(12):
-        meter.is_last_wanted = number == 10
+        meter.steps.is_last_wanted = number == 10
         inputs = torch.randn(64, 64)
         kept.append(inputs[0])
         training.steps(1)
@@ -185,6 +185,33 @@ def test_who_holds_views_and_how_much_they_are_views_of(meter: MemoryMeter, tmp_
     assert row.viewed_bytes <= row.bytes / 8
 
 
+def fails(*_: object) -> None:
+    raise LookupError("an object that cannot be looked at")
+
+
+def test_a_fault_in_the_look_for_holders_is_lost_and_the_step_is_noted(
+    meter: MemoryMeter, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr("workshop.probe.memory.holder_look.note_host_objects", fails)
+    training = Training()
+    for number in range(12):
+        meter.steps.is_last_wanted = meter.steps.is_last_wanted or number in (6, 9)
+        training.steps(1)
+    assert len([each for each in noted(tmp_path) if each.is_last]) == 2
+    assert "an object that cannot be looked at" in why_lost(tmp_path)
+
+
+def test_nothing_is_recorded_after_a_fault(meter: MemoryMeter, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A profiler, and a mode that sees each operator, would go on for as long as the script does."""
+    training = Training()
+    training.steps(2)
+    monkeypatch.setattr(meter.segments.unneeded, "after_backward", fails)
+    training.steps(3)
+    assert not torch.autograd._profiler_enabled()
+    assert not _len_torch_dispatch_stack()
+    assert meter.segments.name is None
+
+
 class Batches(Training):
     """Each step assigns variables anew, and a list keeps what they had until the epoch is over."""
 
@@ -192,7 +219,7 @@ class Batches(Training):
         kept = []
         first = None
         for number in range(steps):
-            meter.is_last_wanted = meter.is_last_wanted or number == look_at
+            meter.steps.is_last_wanted = meter.steps.is_last_wanted or number == look_at
             inputs = torch.randn(64, 64)
             first = inputs if first is None else first
             self.optimizer.zero_grad()
@@ -206,7 +233,7 @@ class Batches(Training):
 def test_a_variable_that_each_step_assigns_anew_holds_nothing_of_earlier_steps(
     meter: MemoryMeter, tmp_path: Path, look_at: int, holder: str, steps: int
 ) -> None:
-    meter.config = replace(meter.config, every_step=True)
+    meter.segments.every_step = True
     training = Batches()
     training.epoch(meter, 12)
     training.epoch(meter, 12, look_at)

@@ -13,7 +13,7 @@ from torch import nn
 from workshop.diagnosis.samples import read_observations
 from workshop.probe.event_file import EventFile
 from workshop.probe.observations import Trial
-from workshop.probe.trials.repeated_call import RepeatedCalls
+from workshop.probe.trials.call_use import CallUse
 from workshop.probe.trials.trial_race import Pass, Raced, race
 
 STEPS = 8
@@ -23,7 +23,7 @@ Loop = Callable[[Call, nn.Module, torch.Tensor], object]
 
 
 @contextmanager
-def hears_of_backward_passes(watch: RepeatedCalls) -> Iterator[None]:
+def hears_of_backward_passes(watch: CallUse) -> Iterator[None]:
     """Have a watcher told of all of them, as the hooks do."""
     original = torch.autograd.graph._engine_run_backward
 
@@ -41,7 +41,7 @@ def hears_of_backward_passes(watch: RepeatedCalls) -> Iterator[None]:
 
 def tried(model: nn.Module, loop: Loop, path: Path) -> list[Trial]:
     """Run a loop's step some times, with a call of the model that is watched."""
-    watch = RepeatedCalls(EventFile(str(path)))
+    watch = CallUse(EventFile(str(path)))
 
     def call(inputs: torch.Tensor) -> torch.Tensor:
         watch.before_forward(model, (inputs,), {})
@@ -54,7 +54,9 @@ def tried(model: nn.Module, loop: Loop, path: Path) -> list[Trial]:
             loop(call, model, torch.randn(16, 32))
             watch.on_step_end(1)
     watch.end()
-    return [each for each in read_observations(path, [os.getpid()]).raced if each.applies]
+    return [
+        each for each in read_observations(path, [os.getpid()]).raced if each.name == "repeated-call" and each.applies
+    ]
 
 
 def for_a_metric(call: Call, _: nn.Module, inputs: torch.Tensor) -> None:

@@ -14,12 +14,17 @@ from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
 from workshop.probe import noted_settings
+from workshop.probe.batch_meter import measure_batch
 from workshop.probe.connection import Connection
+from workshop.probe.event_file import why_lost
 from workshop.probe.loader_settings import LoaderSettings
-from workshop.probe.messages import SetStage
+from workshop.probe.measured_training import measured_training
+from workshop.probe.messages import AsItIs, FromMemory, KeepBatches, LoadWith, TryCauses, WarmUp
 from workshop.probe.phases import Phase
 from workshop.probe.settings import ProbeConfig
-from workshop.probe.step_meter import StepMeter, measure_batch
+from workshop.probe.stack_sampler import TrainingSampler
+from workshop.probe.step_meter import StepMeter
+from workshop.probe.trials.watcher import Watcher
 
 
 @dataclass
@@ -49,12 +54,14 @@ def parent(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Connecti
     """The other end of a meter that reports each step."""
     monkeypatch.setattr("workshop.probe.step_meter.REPORT_EVERY_S", 0.0)
     ends = socket.socketpair()
-    meter = StepMeter(ProbeConfig(str(tmp_path), ""))
-    meter.parent = Connection(ends[1])
-    meter.hooks.install()
+    training = measured_training(ProbeConfig(str(tmp_path), ""))
+    training.meter.parent = Connection(ends[1])
+    training.hooks.install()
     yield Connection(ends[0])
-    meter.sampler.stop()
-    meter.hooks.remove()
+    training.hooks.remove()
+    for each in training.hooks.audience.listeners:
+        if isinstance(each, TrainingSampler):
+            each.sampler.stop()
     for end in ends:
         end.close()
 
@@ -88,31 +95,54 @@ def test_stages(parent: Connection) -> None:
     training = Training()
     training.epoch()
     first = [parent.receive() for _ in range(4)]
-    assert {(each.stage, each.steps, each.samples) for each in first} == {("warm-up", 1, 2)}
+    assert {(each.stage, each.steps, each.samples) for each in first} == {(WarmUp(), 1, 2)}
     assert {each.circumstances.device for each in first} == {"cpu"}
     assert all(each.phases.keys() == set(Phase) for each in first)
     assert [each.batches.training for each in first] == [1] * 4
 
-    parent.send(SetStage("keep"))
+    parent.send(KeepBatches())
     training.epoch()
     kept = [parent.receive() for _ in range(4)]
-    assert [each.stage for each in kept] == ["warm-up", "keep", "keep", "keep"], "a message is read after a step"
+    assert [each.stage for each in kept] == [WarmUp(), *[KeepBatches()] * 3], "a message is read after a step"
     assert kept[0].batches.validation == 4
     assert [list(each.forwards) for each in kept] == [[5], [1], [1], [1]], "the validation before it belongs to a step"
     assert sum(each.batches.kept for each in kept) == 3
 
-    parent.send(SetStage("as it is"))
-    parent.send(SetStage("replay"))
+    parent.send(AsItIs())
+    parent.send(FromMemory())
     training.epoch()
-    assert [parent.receive().stage for _ in range(4)] == ["keep", "replay", "replay", "replay"]
+    assert [parent.receive().stage for _ in range(4)] == [KeepBatches(), *[FromMemory()] * 3]
+
+
+class Broken(Watcher):
+    def after_forward(self, module: nn.Module, output: Any) -> None:
+        raise LookupError("a fault of ours")
+
+    def end(self) -> None:
+        raise LookupError("and another one")
+
+
+@pytest.mark.parametrize("method", ["after_forward", "end"])
+def test_a_fault_of_a_watcher_ends_neither_the_script_nor_the_reports(
+    method: str, parent: Connection, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    broken = type("One", (Watcher,), {method: vars(Broken)[method]})
+    monkeypatch.setattr("workshop.probe.stage_watchers.watchers_for", lambda _, events: [broken(events)])
+    training = Training()
+    for stage in (TryCauses(("any",)), AsItIs(), AsItIs()):
+        training.epoch()
+        parent.send(stage)
+    reports = [parent.receive() for _ in range(12)]
+    assert [each.stage for each in reports] == [WarmUp()] * 5 + [TryCauses(("any",))] * 4 + [AsItIs()] * 3
+    assert "LookupError" in why_lost(tmp_path)
 
 
 def test_other_threads_are_used_while_they_are_tried(parent: Connection) -> None:
     training, own = Training(), torch.get_num_threads()
     training.epoch()
-    parent.send(SetStage("loading", LoaderSettings(threads=own + 1)))
+    parent.send(LoadWith(LoaderSettings(threads=own + 1)))
     training.epoch()
-    parent.send(SetStage("warm-up"))
+    parent.send(WarmUp())
     training.epoch()
     threads = [parent.receive().circumstances.threads for _ in range(12)]
     assert threads[:5] == [own] * 5

@@ -3,7 +3,7 @@
 import torch
 from torch import nn
 
-from workshop.probe.training_mode import TrainingMode
+from workshop.probe.followed_training import TrainingMode
 
 
 def test_a_model_in_evaluation_mode_validates_once_it_was_trained_otherwise() -> None:

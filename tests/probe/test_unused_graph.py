@@ -9,8 +9,8 @@ from torch import nn
 
 from workshop.diagnosis.samples import read_observations
 from workshop.probe.event_file import EventFile
+from workshop.probe.trials.call_use import CallUse
 from workshop.probe.trials.kept_graphs import MAX_MARKS, GraphLives
-from workshop.probe.trials.unused_graph import OutputUse
 
 STEPS = 7
 
@@ -18,7 +18,7 @@ STEPS = 7
 @pytest.mark.parametrize("teaches", [True, False])
 def test_a_teacher_whose_graph_nobody_goes_through(teaches: bool, tmp_path: Path) -> None:
     torch.manual_seed(0)
-    use = OutputUse(EventFile(str(tmp_path)))
+    use = CallUse(EventFile(str(tmp_path)))
     teacher, student = nn.Sequential(nn.Linear(8, 64), nn.Dropout(), nn.Linear(64, 1)), nn.Linear(8, 1)
     plain_teacher = [each.clone() for each in teacher.parameters()]
 

@@ -10,7 +10,8 @@ from workshop.judge.ledger import as_event
 from workshop.probe import wire
 from workshop.probe.connection import ClosedError, Connection
 from workshop.probe.events import Event, ForwardPass, Signatures, SimpleTransform, StepTaken, TransformCall
-from workshop.probe.messages import BatchCounts, Circumstances, SetStage, StepReport
+from workshop.probe.loader_settings import LoaderSettings
+from workshop.probe.messages import BatchCounts, Circumstances, LoadWith, StepReport, TryCauses
 from workshop.probe.phases import Phase
 from workshop.probe.settings import JudgedRun, ProbeConfig
 
@@ -25,7 +26,7 @@ TRANSFORM = SimpleTransform("Resize", {"size": "(5, 5)"}, (9, 9), left=FORWARD.p
         ProbeConfig("/tmp/x", "/tmp/y", 2, JudgedRun("/photos/", None, 3)),
         ProbeConfig("/tmp/x", "/tmp/y"),
         StepReport(
-            stage="replay",
+            stage=LoadWith(LoaderSettings(4), trial=2),
             durations_us=(9, 8),
             ended_s=1.5,
             phases={str(phase): 0.5 for phase in Phase},
@@ -59,14 +60,14 @@ def test_messages_come_one_by_one_however_they_were_sent() -> None:
     one, other = map(Connection, ends)
     assert one.receive(timeout_s=0) is None
     for number in range(3):
-        other.send(SetStage(f"ü{number}"))
-    ends[1].sendall(b'{"$": "SetSt')
-    assert [one.receive().stage for _ in range(3)] == ["ü0", "ü1", "ü2"]
+        other.send(TryCauses((f"ü{number}",)))
+    ends[1].sendall(b'{"$": "TryCau')
+    assert [one.receive().causes[0] for _ in range(3)] == ["ü0", "ü1", "ü2"]
     assert one.receive(timeout_s=0) is None
-    ends[1].sendall(b'age", "stage": "late"}\n')
-    assert one.receive() == SetStage("late")
+    ends[1].sendall(b'ses", "causes": ["late"]}\n')
+    assert one.receive() == TryCauses(("late",))
     other.close()
     with pytest.raises(ClosedError):
         one.receive()
     with pytest.raises(ClosedError):
-        one.send(SetStage("nobody"))
+        one.send(TryCauses())

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from workshop.probe.connection import ClosedError, Connection, connect
-from workshop.probe.messages import SetStage
+from workshop.probe.messages import TryCauses
 from workshop.probe.settings import ProbeConfig
 from workshop.runs.connections import MAX_PATH_BYTES, Connections
 
@@ -28,15 +28,15 @@ def test_several_processes_are_heard_and_told(folder: Path) -> None:
     with closing(Connections(folder, several=True)) as connections:
         one, other = connected(connections), connected(connections)
         for each, name in ((one, "one"), (other, "other")):
-            each.send(SetStage(name))
-            each.send(SetStage(name))
-        heard = [connections.receive(5.0).stage for _ in range(4)]
+            each.send(TryCauses((name,)))
+            each.send(TryCauses((name,)))
+        heard = [connections.receive(5.0).causes[0] for _ in range(4)]
         assert sorted(heard) == ["one", "one", "other", "other"]
-        connections.send(SetStage("go"))
+        connections.send(TryCauses(("go",)))
         late = connected(connections)
-        late.send(SetStage("late"))
-        assert connections.receive(5.0) == SetStage("late")
-        assert [each.receive(5.0) for each in (one, other, late)] == [SetStage("go")] * 3
+        late.send(TryCauses(("late",)))
+        assert connections.receive(5.0) == TryCauses(("late",))
+        assert [each.receive(5.0) for each in (one, other, late)] == [TryCauses(("go",))] * 3
         for each in (one, other, late):
             each.close()
         assert connections.receive(0.1) is None, "others may come"
@@ -46,8 +46,8 @@ def test_several_processes_are_heard_and_told(folder: Path) -> None:
 def test_the_only_process_that_is_heard_hangs_up(folder: Path) -> None:
     with closing(Connections(folder, several=False)) as connections:
         only = connected(connections)
-        only.send(SetStage("here"))
-        assert connections.receive(5.0) == SetStage("here")
+        only.send(TryCauses(("here",)))
+        assert connections.receive(5.0) == TryCauses(("here",))
         with pytest.raises(OSError, match=r"refused|No such file"):
             connected(connections)
         only.close()

@@ -13,14 +13,14 @@ import psutil
 import pytest
 
 from workshop.probe.connection import ClosedError
-from workshop.probe.messages import SetStage
+from workshop.probe.messages import TryCauses
 from workshop.probe.settings import JudgedRun
 from workshop.runs.script import Script, ScriptError, run_folder
 from workshop.runs.script_output import MAX_BYTES
 
 Make = Callable[..., Script]
 
-SAY = "from workshop.probe import start\nfrom workshop.probe.messages import SetStage\nsay = start.judge.send\n"
+SAY = "from workshop.probe import start\nfrom workshop.probe.messages import TryCauses\nsay = start.judge.send\n"
 JUDGED = JudgedRun(photos=None, epoch_steps=None, sample_step=None)
 REST = "import time\ntime.sleep(1000)\n"
 
@@ -49,11 +49,11 @@ def left_over(folder: Path) -> list[str]:
 
 
 def test_it_says_something_and_is_told_something(make: Make) -> None:
-    script = make(SAY + "say(SetStage('here'))\nsay(start.judge.receive())\n" + REST)
+    script = make(SAY + "say(TryCauses(('here',)))\nsay(start.judge.receive())\n" + REST)
     script.start(JUDGED)
-    assert script.receive().stage == "here"
-    script.send(SetStage("there"))
-    assert script.receive().stage == "there"
+    assert script.receive() == TryCauses(("here",))
+    script.send(TryCauses(("there",)))
+    assert script.receive() == TryCauses(("there",))
 
 
 def receive_or_end(script: Script) -> None:
@@ -93,11 +93,11 @@ def test_eight_ranks_with_thirty_workers_each_are_no_fork_bomb(make: Make, monke
     script = make(
         "import os\nif all([os.fork() for _ in range(8)]):\n    "
         + SAY.replace("\n", "\n    ")
-        + "say(SetStage(''))\n"
+        + "say(TryCauses(('',)))\n"
         + REST
     )
     script.start(JUDGED)
-    assert isinstance(script.receive(), SetStage)
+    assert isinstance(script.receive(), TryCauses)
     script.patience_s = 1.0
     with pytest.raises(ScriptError, match="did not come to the end"):
         script.receive()
@@ -125,7 +125,7 @@ if os.fork() == 0:
 os.wait()
 time.sleep(0.2)
 """
-    script = make(flee + SAY + "say(SetStage(''))\n" + REST)
+    script = make(flee + SAY + "say(TryCauses(('',)))\n" + REST)
     script.start(JUDGED)
     script.receive()
     assert any("time.sleep(1000)" in line for line in left_over(tmp_path))
@@ -138,7 +138,7 @@ def test_nothing_outlives_a_parent_that_is_killed(paused: bool, tmp_path: Path) 
     """Not even a script that is stopped, with its workers."""
     script, parent = tmp_path / "script.py", tmp_path / "parent.py"
     script.write_text(
-        "import os, time\nif os.fork() == 0:\n    time.sleep(1000)\n" + SAY + "say(SetStage(''))\n" + REST
+        "import os, time\nif os.fork() == 0:\n    time.sleep(1000)\n" + SAY + "say(TryCauses(('',)))\n" + REST
     )
     parent.write_text(
         "import signal, time\nfrom pathlib import Path\nfrom workshop.runs.script import Script\n"

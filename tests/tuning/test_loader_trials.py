@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from workshop.probe.messages import BatchCounts, Circumstances, StepReport
+from workshop.probe.messages import AsItIs, BatchCounts, Circumstances, StepReport
 from workshop.probe.phases import Phase
 from workshop.runs.measured_steps import Stage
 from workshop.tuning.loader_trials import blocks_ms, ceiling_ms, within_epochs
@@ -15,7 +15,7 @@ def reports(*durations_ms: float, epoch: int) -> list[StepReport]:
     """A report of each step; every `epoch` steps, one begins an epoch."""
     return [
         StepReport(
-            stage="",
+            stage=AsItIs(),
             durations_us=(round(1e3 * each),),
             ended_s=0.0,
             phases={str(phase): 0.0 for phase in Phase},

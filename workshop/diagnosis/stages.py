@@ -9,7 +9,7 @@ from workshop.diagnosis.measurement import Measurement, Note, NoteKind
 from workshop.diagnosis.samples import Observations, observations_of
 from workshop.diagnosis.tried_stages import look_closer, try_changes
 from workshop.probe.loader_settings import LoaderSettings
-from workshop.probe.messages import SetStage, StepUnit
+from workshop.probe.messages import AsItIs, LoadWith, StepUnit, Synchronized
 from workshop.runs.measured_steps import MeasuredSteps
 from workshop.runs.script import Say, UnseenError
 from workshop.runs.shared_stages import INTERRUPTED, how_it_ended, measure_as_it_is, measure_headroom
@@ -59,7 +59,7 @@ def _in_stages(run: StagedRun, name: str, seconds: float, headroom: bool, thorou
     if run.batches["elsewhere"]:
         says = "Batches are loaded in another thread: the wait for them is under other."
         notes.append(Note(NoteKind.LOADED_ELSEWHERE, says))
-    synchronized = run.measure("synchronized", seconds / 2) if run.circumstances.device == "cuda" else None
+    synchronized = run.measure(Synchronized(), seconds / 2) if run.circumstances.device == "cuda" else None
     found = Measurement(
         as_it_is.together,
         synchronized.together if synchronized else None,
@@ -86,8 +86,8 @@ def _of_ranks(first: Measurement, run: StagedRun) -> Measurement:
     """The measurement of the first rank, with those of all ranks in it."""
     run.wait_until_written()
     assert run.lead is not None
-    steps = {run.lead: first.steps, **run.of_others("as it is")}
-    synchronized = {run.lead: first.synchronized, **run.of_others("synchronized")}
+    steps = {run.lead: first.steps, **run.of_others(AsItIs())}
+    synchronized = {run.lead: first.synchronized, **run.of_others(Synchronized())}
     notes = (*first.notes, *[Note(NoteKind.INTERRUPTED, INTERRUPTED)] * run.interrupted)
     observed = {rank: observations_of(run, rank) for rank in sorted(steps)}
     ranks = {
@@ -143,7 +143,7 @@ def _with_workers(run: StagedRun, found: Measurement, seconds: float) -> tuple[d
     failures, loading = list[Note](), Loading(found)
     own = loading.loader.settings if loading.loader else LoaderSettings()
     for workers in other_workers(loading):
-        stage = SetStage(f"workers {workers}", own.with_other_workers(workers))
+        stage = LoadWith(own.with_other_workers(workers))
         if run.ended and not run.error:
             run.start_again("for other numbers of workers")
             run.go_to(stage)
@@ -165,20 +165,22 @@ def _whole_batches(run: StagedRun, found: Measurement, seconds: float) -> tuple[
     loading = Loading(found)
     if run.error or run.interrupted or not loading.matters or not (loading.loader and loading.loader.singles):
         return None, []
-    stage = SetStage("whole batches", replace(loading.loader.settings, workers=0, whole_batches=True))
+    stage = LoadWith(replace(loading.loader.settings, workers=0, whole_batches=True))
     if run.ended:
         run.start_again("for whole batches")
     run.script.tell("trying it with whole batches")
     steps = run.measure_loading(stage, seconds, MAX_WARM_UP * seconds)
-    return (steps.together, []) if steps else (None, [_to_no_result(run, "whole batches", seconds)])
+    if steps:
+        return steps.together, []
+    return None, [_to_no_result(run, "whole batches", seconds, "its dataset takes no list of indices")]
 
 
-def _to_no_result(run: StagedRun, what: str, seconds: float) -> Note:
+def _to_no_result(run: StagedRun, what: str, seconds: float, failed: str = "nothing could be loaded") -> Note:
     """Say why a trial of the loading came to nothing."""
     if run.ended:
         why = how_it_ended(run.error) if run.error else "the script ended before"
     elif run.last and run.last.failure:
-        why = f"nothing could be loaded: {run.last.failure}"
+        why = f"{failed}: {run.last.failure}"
     else:
         why = (
             f"the training did not come to what was loaded within {MAX_WARM_UP * seconds:.3g} s; a larger --seconds "

@@ -7,7 +7,7 @@ from workshop.diagnosis.findings import MIN_SHARE_OF_STEP
 from workshop.diagnosis.measurement import Measurement, Note, NoteKind
 from workshop.diagnosis.samples import Observations, observations_of
 from workshop.probe.cause import FirstLook, Moment, TriedCause
-from workshop.probe.messages import SetStage, StepUnit
+from workshop.probe.messages import LookCloser, StepUnit, TryCauses
 from workshop.probe.phases import Phase
 from workshop.probe.trials import causes_at, tried_causes
 from workshop.runs.machine import usable_cores
@@ -28,29 +28,28 @@ def look_closer(run: StagedRun, warm_up_steps: int) -> None:
     """Watch a few steps after the first ones in more detail than is possible while steps are timed."""
     tried_causes()  # imports torch, as the script does meanwhile
     run.take(warm_up_steps)
-    causes = tuple(each.name for each in causes_at(Moment.CLOSER_LOOK))
-    run.measure(SetStage("closer", causes=causes), 0.0, CLOSER_STEPS)
+    run.measure(LookCloser(tuple(each.name for each in causes_at(Moment.CLOSER_LOOK))), 0.0, CLOSER_STEPS)
     look = FirstLook(run.circumstances, cores=usable_cores() // (1 + len(run.others)))
     for each in causes_at(Moment.BEFORE):
         if each.is_worth_it(look) and not look.circumstances.compiled:
-            run.measure(_trying(each), 0.0, 1)
+            run.measure(TryCauses((each.name,)), 0.0, 1)
 
 
 def try_changes(run: StagedRun, found: Measurement, left_s: float) -> Measurement:
     """Try other ways to compute, and add what came of it.
 
     Args:
-        run: the script; nothing is tried if it has ended.
+        run: the script; if it has ended, it is said what is not tried therefore.
         found: what is known by now.
         left_s: trials that would take longer together are left out, but not those of a few seconds.
     """
-    if run.ended or run.unit != StepUnit.OPTIMIZER or run.circumstances.compiled or run.circumstances.distributed:
+    if run.unit != StepUnit.OPTIMIZER or run.circumstances.compiled or run.circumstances.distributed:
         return found
     look = _look_at(found)
     causes, untried = _worth_it(found, look, max(left_s - WATCHED_S, MIN_BUDGET_S))
-    if found.table.share(Phase.BACKWARD, Phase.OPTIMIZER) > MIN_SHARE_OF_STEP:
+    if not run.ended and found.table.share(Phase.BACKWARD, Phase.OPTIMIZER) > MIN_SHARE_OF_STEP:
         run.script.tell("watching who uses gradients")
-        run.go_to(SetStage("watching", causes=tuple(each.name for each in causes_at(Moment.WATCHING))))
+        run.go_to(TryCauses(tuple(each.name for each in causes_at(Moment.WATCHING))))
         run.take(WATCHED_STEPS, WATCHED_S)
     begun = []
     for each in causes:
@@ -59,34 +58,33 @@ def try_changes(run: StagedRun, found: Measurement, left_s: float) -> Measuremen
         begun.append(each.name)
         run.script.tell(f"trying {each.name}")
         if Phase.VALIDATION in each.phases:
-            _wait_for_validation(run, _trying(each), 2.0 * look.validations_s)
+            _wait_for_validation(run, TryCauses((each.name,)), 2.0 * look.validations_s)
         else:
-            run.measure(_trying(each), 0.0, 1)
+            run.measure(TryCauses((each.name,)), 0.0, 1)
     observations = observations_of(run)
-    notes = (*found.notes, *untried, *_untold(run, begun, observations))
+    notes = (*found.notes, *untried, *_untold(run, causes, begun, observations))
     return replace(found, observations=observations, notes=notes)
 
 
-def _trying(cause: TriedCause) -> SetStage:
-    return SetStage(f"trying {cause.name}", causes=(cause.name,))
-
-
-def _untold(run: StagedRun, begun: list[str], observations: Observations) -> list[Note]:
-    """Say of which trials that were begun nothing came, and why, as far as that is known."""
+def _untold(run: StagedRun, causes: list[TriedCause], begun: list[str], observations: Observations) -> list[Note]:
+    """Say which trials were not begun, and of which nothing came, and why, as far as that is known."""
     tried = observations.trials
     why = "nothing of what it needs came up in these steps"
     if run.ended:
         why = "the script crashed" if run.error else "the script ended before"
     if run.interrupted:
         why = "Ctrl-C was pressed"
+    is_told = run.interrupted or run.error
+    left = [] if is_told else [each.name for each in causes if each.name not in begun]
     without = [each for each in begun if each not in tried]
     moot = [each for each in begun if each in tried and not tried[each].applies]
     no_result = Note(NoteKind.NO_RESULT, f"Tried, to no result: {', '.join(without)} ({why}).")
+    not_begun = Note(NoteKind.NOT_TRIED, f"Not tried: {', '.join(left)} ({why}).")
     nothing = Note(NoteKind.NOT_TRIED, f"Nothing to try for {', '.join(moot)} in this script.")
-    return [*[no_result] * bool(without), *[nothing] * bool(moot)]
+    return [*[not_begun] * bool(left), *[no_result] * bool(without), *[nothing] * bool(moot)]
 
 
-def _wait_for_validation(run: StagedRun, stage: SetStage, seconds: float) -> None:
+def _wait_for_validation(run: StagedRun, stage: TryCauses, seconds: float) -> None:
     """Go to a stage, and wait for the end of a step in which a batch was validated, or for so many seconds."""
     run.go_to(stage)
     before, give_up = run.batches["validation"], time.monotonic() + seconds

@@ -9,7 +9,7 @@ from time import monotonic
 from workshop.errors import WorkshopError
 from workshop.memory.host_watch import HostWatch
 from workshop.memory.memory_record import MemoryRecord, read_memory
-from workshop.probe.messages import StepReport
+from workshop.probe.messages import AsItIs, LookForHolders, StepReport, TouchDatasets, TryCheckpoints
 from workshop.runs.measured_steps import MeasuredSteps, Stage
 from workshop.runs.other_load import OtherLoad
 from workshop.runs.script import Say, ScriptError
@@ -18,8 +18,6 @@ from workshop.runs.staged_run import WARM_UP_STEPS, StagedRun, led
 
 EARLY = 0.25
 """Share of the time after which holders are looked for first: the script may end before the rest is over."""
-
-AS_IT_IS = "as it is"
 
 KILLED = {
     "a worker of a DataLoader": r"DataLoader worker \(pid \d+\) is killed by signal: Killed",
@@ -91,13 +89,13 @@ def _in_stages(run: StagedRun, seconds: float) -> list[StepReport]:
     for part_s, is_last in ((EARLY * seconds, False), ((1 - EARLY) * seconds, True)):
         if not run.ended:
             run.script.tell(f"watching its memory for {part_s:.0f} s")
-            stage = run.measure(AS_IT_IS, part_s)
+            stage = run.measure(AsItIs(), part_s)
             reports += stage.reports if stage else []
         if not run.ended:
             run.script.tell("looking for who holds what")
             if is_last:
                 _go_into_epoch(run)
-            run.go_to("holders")
+            run.go_to(LookForHolders())
             run.take(LAST_STEPS, LAST_S)
     return reports
 
@@ -116,7 +114,7 @@ def _try(run: StagedRun) -> None:
     """Try what would need less."""
     if not run.ended:
         run.script.tell("trying what would need less")
-        for each in ("touch", "checkpointing"):
+        for each in (TouchDatasets(), TryCheckpoints()):
             if not run.ended:
                 run.go_to(each)
         run.take(LAST_STEPS, LAST_S)
@@ -133,7 +131,7 @@ def _measured(run: StagedRun, host: HostWatch, reports: list[StepReport], script
     lead = run.lead if run.lead in records else min(records)
     failed = next((rank for rank, each in records.items() if each.failed), None)
     if failed is not None and failed != lead:
-        lead, reports = failed, [each for each in run.others[failed] if each.stage == AS_IT_IS]
+        lead, reports = failed, [each for each in run.others[failed] if each.stage == AsItIs()]
     record, error = records[lead], run.error
     killed = _killed(error) if error else ""
     if error and not (killed or record.failed) and not reports:

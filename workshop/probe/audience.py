@@ -81,7 +81,10 @@ class Audience:
             return False
         self._seen_pid = os.getpid()
         with self:
-            self.listeners = tuple(each for each in self.listeners if each.goes_on_in_fork())
+            present = self.listeners
+            stay = tuple(each for each in present if each.goes_on_in_fork())
+            if self.listeners is present:  # otherwise one of them has begun others
+                self.listeners = stay
         if not self.listeners:
             return False
         log("the hooks go on in this forked process")
@@ -96,8 +99,11 @@ class Audience:
             if not self._has_begun:
                 self._has_begun = True
                 tell(self.listeners, "on_begin")
-            tell(self._who_hears[method], method, *about)
+            if fallen := tell(self._who_hears[method], method, *about):
+                self.listeners = tuple(each for each in self.listeners if each not in fallen)
         except Exception as error:
+            if self._of_thread.depth > 1:  # a listener has told the others, and is told what they cannot do without
+                raise
             self._give_up(error)
         finally:
             self._of_thread.depth -= 1

@@ -8,18 +8,20 @@ next.
 import re
 import sys
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from time import monotonic  # the script may replace that of the module
 from types import CodeType, FrameType
 from typing import Any
 
 import torch
+from torch import nn
 
 from workshop.probe.backward_graph import BackwardGraph, roots_of
 from workshop.probe.event_file import EventFile
 from workshop.probe.observations import BackwardPass, WireFrame
 from workshop.probe.stack_sampler import line_of
+from workshop.probe.trials.watcher import Watcher
 
 MANY_TIMES = 16
 """Fewer calls than this in a forward pass may be the model's successive layers, not a loop."""
@@ -27,34 +29,38 @@ MANY_TIMES = 16
 _FRAME = re.compile(r'\s*File "(.*)", line (\d+), in (.*)')
 
 
-class BackwardLines:
+class BackwardLines(Watcher):
     """Cuts those backward passes whose forward pass came after a call of `begin`.
 
-    Attributes:
-        begun: whether the next backward pass is to be cut.
-        step: the number of the training step that it belongs to.
+    Args:
+        events: where they are noted.
+        step: returns the number of the present training step.
     """
 
-    def __init__(self, events: EventFile) -> None:
-        self._events = events
-        self.begun, self.step = False, 0
+    def __init__(self, events: EventFile, step: Callable[[], int] = lambda: 0) -> None:
+        super().__init__(events)
+        self._step, self._begun = step, False
         self._handles: list[Any] = []
         self._calls: Counter[tuple[CodeType, int]] = Counter()
 
+    def before_model(self, module: nn.Module, inputs: tuple[Any, ...], options: dict[str, Any], times: float) -> None:
+        """Have the pass of the first model cut."""
+        self.begin()
+
     def begin(self) -> None:
         """Have the operations of a forward pass remember where they were made."""
-        if not self.begun and not torch.is_anomaly_enabled():
+        if not self._begun and not torch.is_anomaly_enabled():
             torch.set_anomaly_enabled(True, check_nan=False)
-            self.begun, self._depth = True, 0
+            self._begun, self._depth = True, 0
             self._calls.clear()
             if sys.getprofile() is None:
                 sys.setprofile(self._count)
 
     def end(self) -> None:
         """Give up what was begun, as it was before."""
-        if self.begun:
+        if self._begun:
             self._look_no_more()
-            self.begun = False
+            self._begun = False
 
     def _look_no_more(self) -> None:
         torch.set_anomaly_enabled(False)
@@ -65,7 +71,7 @@ class BackwardLines:
 
     def on_backward(self, tensors: Any) -> None:
         """Begin to measure the pass that is about to run, if it is not one inside of another, as of a checkpoint."""
-        if not self.begun:
+        if not self._begun:
             return
         self._depth += 1
         if self._depth > 1:
@@ -79,7 +85,7 @@ class BackwardLines:
 
     def after_backward(self) -> None:
         """Note the pass."""
-        if not self.begun:
+        if not self._begun:
             return
         self._depth -= 1
         if self._depth > 0:
@@ -90,14 +96,14 @@ class BackwardLines:
         for number, each in self._seconds.items():
             seconds[self._stacks[number] if number >= 0 else ()] += each
         operations = Counter(self._stacks)
-        self._events.write(
+        self.events.write(
             BackwardPass,
-            step=self.step,
+            step=self._step(),
             operations=len(self._stacks),
             parts=tuple((seconds[stack], operations[stack], stack) for stack in seconds | operations),
             loops=tuple(self._loops()),
         )
-        self.begun = False
+        self._begun = False
 
     def _count(self, frame: FrameType, event: str, _: Any) -> None:
         """Count a call by the instruction that makes it."""

@@ -64,8 +64,10 @@ class EventFile:
 
         A link needs no file descriptor and, if it is short, no room on the disk: it can be made where a file cannot.
         """
-        why = getattr(error, "strerror", None) or f"{type(error).__name__}: {error}"
-        with suppress(OSError, ValueError):  # it is there already, or the folder is gone, and with it all who read it
+        with suppress(
+            Exception
+        ):  # it is there already, or the folder is gone, or an exception of the script's has no words
+            why = getattr(error, "strerror", None) or f"{type(error).__name__}: {error}"
             os.symlink(why[:50].replace("\0", ""), os.path.join(self.folder, f"{os.getpid()}{LOST}"))
 
     def note_opened(self, note: Callable[[str, Any, Any], None]) -> None:

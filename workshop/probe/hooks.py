@@ -19,6 +19,7 @@ from workshop.probe.internals import is_traced, loader_iterators
 from workshop.probe.listener import Listener
 from workshop.probe.loader_hooks import LoaderHooks
 from workshop.probe.log import log
+from workshop.probe.messages import SetStage, Synchronized, WarmUp
 from workshop.probe.model_hooks import ModelHooks
 from workshop.probe.phase_clock import PhaseClock
 from workshop.probe.phases import Phase
@@ -105,7 +106,13 @@ class TrainingHooks:
 
     def _give_up(self) -> None:
         self.remove()
-        self.loading.give_up()
+        self.loading.begin_stage(WarmUp())
+
+    def begin_stage(self, stage: SetStage) -> None:
+        """Go on to another stage of a measurement."""
+        self.clock.synchronize = isinstance(stage, Synchronized)
+        self.loading.begin_stage(stage)
+        self.audience.tell("on_stage", stage)
 
     # Loading
 

@@ -1,14 +1,16 @@
 """The talk with the judge at the end of each epoch: the script reports, does what it is asked for, and waits."""
 
+import os
 from pathlib import Path
 from typing import Any
 
 import torch
+from torch.profiler import ProfilerActivity, profile
 
 from workshop.probe.connection import Connection
-from workshop.probe.copy_trace import end_copy_trace, start_copy_trace
 from workshop.probe.event_file import EventFile
 from workshop.probe.hooks import TrainingHooks
+from workshop.probe.internals import profiler_settings
 from workshop.probe.item_draws import LoadedBatch, draw_items
 from workshop.probe.messages import (
     DrawItems,
@@ -56,7 +58,7 @@ class JudgeTalk:
         clock.adopt_thread()
         phases = clock.cut()
         self._judge.send(EpochEnded())  # the judge's clock stops here
-        copies = end_copy_trace(self._copy_trace, self._events.folder) if self._copy_trace else None
+        copies = _end_copy_trace(self._copy_trace, self._events.folder) if self._copy_trace else None
         self._copy_trace = None
         self._epoch.write()
         steps, recorder = len(self._epoch.steps), self._epoch.recorder
@@ -90,7 +92,7 @@ class JudgeTalk:
                 return
         store.keeping, store.replaying, store.replayed = message.keep_batches, message.from_memory, 0
         self._epoch.begin(message.steps, message.sample_step)
-        self._copy_trace = start_copy_trace() if message.trace_copies else None
+        self._copy_trace = _start_copy_trace() if message.trace_copies else None
         self._hooks.clock.restart()
 
     def _begins_to_retake(self, message: Recompute) -> bool:
@@ -116,3 +118,18 @@ class JudgeTalk:
         self._epoch.retaken += retaking.attempts
         self.retaking = None
         return True
+
+
+def _start_copy_trace() -> profile:
+    """Begin to trace what a CUDA device does, and which calls launched it."""
+    trace = profile(activities=[ProfilerActivity.CUDA], experimental_config=profiler_settings())
+    trace.start()
+    return trace
+
+
+def _end_copy_trace(trace: profile, folder: str) -> str:
+    """End a trace and write it into a folder; return the path of the file, which torch.profiler's traces are like."""
+    trace.stop()
+    path = os.path.join(folder, f"{os.getpid()}-copies.json")
+    trace.export_chrome_trace(path)
+    return path

@@ -11,12 +11,19 @@ if TYPE_CHECKING:
     from torch.optim.optimizer import Optimizer
     from torch.utils.data import DataLoader
 
+    from workshop.probe.messages import SetStage
+
 
 class Listener:
     """Hears of what a training does. A method that is not overridden does nothing.
 
-    An exception that a method raises does not reach the script: the hooks are removed, and all listeners are told.
+    An exception that a method raises does not reach the script: either this listener alone gives up, or the hooks are
+    removed, and all listeners are told.
     """
+
+    def gives_up_alone(self, error: Exception) -> bool:
+        """Give up after a fault of this listener, and return True, if the others can go on without it."""
+        return False
 
     def on_fault(self, fault: str) -> None:
         """A listener, or the hooks themselves, have failed, and this is the last call."""
@@ -27,6 +34,9 @@ class Listener:
 
     def on_begin(self) -> None:
         """The first of all calls in this process is about to come: it trains, or loads, or uses a model."""
+
+    def on_stage(self, stage: SetStage) -> None:
+        """Another stage of a measurement has begun."""
 
     def on_loader_start(self, loader: DataLoader[Any]) -> None:
         """`iter(loader)` is about to run."""
@@ -40,8 +50,19 @@ class Listener:
     def on_copy(self, tensor: torch.Tensor, result: torch.Tensor) -> None:
         """The loop has copied this tensor to a device, where it is the result."""
 
+    def on_pageable_copy(self, tensor: torch.Tensor, device: torch.device, has_workers: bool) -> None:
+        """The loop has copied a tensor to a GPU from memory that is not pinned, the largest one so far."""
+
     def before_forward(self, module: nn.Module, inputs: tuple[Any, ...], options: dict[str, Any]) -> None:
         """The script is about to call a module with these arguments."""
+
+    def before_model(self, module: nn.Module, inputs: tuple[Any, ...], options: dict[str, Any], times: float) -> None:
+        """The first model that is trained is about to be called with gradients, as it is so often in a step."""
+
+    def before_validation(
+        self, module: nn.Module, inputs: tuple[Any, ...], options: dict[str, Any], times: float
+    ) -> None:
+        """A model is about to be called in a validation, as models are so often in a step."""
 
     def after_forward(self, module: nn.Module, output: Any) -> None:
         """The module has been called; the output is None if it has raised an exception."""
@@ -74,10 +95,17 @@ def hears(listener: Listener, method: str) -> bool:
     return getattr(own, "__func__", own) is not getattr(Listener, method)
 
 
-def tell(listeners: Iterable[Listener], method: str, *about: Any) -> None:
-    """Call a method of each listener: below this function, the workshop itself is at work."""
+def tell(listeners: Iterable[Listener], method: str, *about: Any) -> list[Listener]:
+    """Call a method of each listener, and return those that have given up: below this function, the workshop works."""
+    fallen = []
     for listener in listeners:
-        getattr(listener, method)(*about)
+        try:
+            getattr(listener, method)(*about)
+        except Exception as error:
+            if not listener.gives_up_alone(error):
+                raise
+            fallen.append(listener)
+    return fallen
 
 
 TELL = tell.__code__.co_name, tell.__code__.co_filename

@@ -10,6 +10,7 @@ from workshop.probe.audience import Audience
 from workshop.probe.batch_store import BatchStore
 from workshop.probe.changed_loaders import ChangedLoaders
 from workshop.probe.loader_epochs import NO_BATCH, Epoch, LoaderEpochs, loader_of
+from workshop.probe.messages import FromMemory, KeepBatches, LoadWith, SetStage
 from workshop.probe.noted_settings import loader_number, site_of
 from workshop.probe.open_handles import note_handles
 from workshop.probe.phase_clock import PhaseClock
@@ -45,6 +46,7 @@ class LoaderHooks:
         self.of_validation = self.in_evaluation = False
         self.asked, self.source = -1, 0
         self._trains = set[object]()
+        self._own_threads = 0  # while others are tried
 
     def go_on_in_fork(self) -> None:
         """Start over in a forked process."""
@@ -52,10 +54,19 @@ class LoaderHooks:
         self.batches = BatchStore()
         self.loaders = ChangedLoaders(self.batches)
 
-    def give_up(self) -> None:
-        """Let the script's own DataLoaders go on."""
-        self.batches.keeping = self.batches.replaying = False
-        self.loaders.load_with(None)
+    def begin_stage(self, stage: SetStage) -> None:
+        """Let batches come from where they come in a stage: from the script's own DataLoaders in most of them."""
+        self.batches.keeping, self.batches.replaying = isinstance(stage, KeepBatches), isinstance(stage, FromMemory)
+        other = stage if isinstance(stage, LoadWith) else None
+        self.loaders.load_with(other.settings if other else None, other.loader if other else -1)
+        self._use_threads(other.settings.threads if other else 0)
+
+    def _use_threads(self, threads: int) -> None:
+        """Compute with so many threads from now on, or with the script's own number for 0."""
+        if threads or self._own_threads:
+            own = self._own_threads or torch.get_num_threads()
+            torch.set_num_threads(threads or own)
+            self._own_threads = own if threads else 0
 
     def is_of_training(self, number: int) -> bool:
         """Return whether a batch that the DataLoader of this number hands out now is trained on.

@@ -2,7 +2,7 @@
 
 A script that is judged receives `Proceed`, `Recompute`, `Repeat` and `DrawItems`, and answers with `EpochBegan`,
 `EpochEnded`, `EpochReport`, `Recomputation`, `Repetition` and `DrawnItems`. A script that is measured receives
-`SetStage` and sends `StepReport`. Both send a `ProbeFault` if the probe has failed in them.
+`SetStage`s and sends `StepReport`. Both send a `ProbeFault` if the probe has failed in them.
 """
 
 from collections.abc import Sequence
@@ -89,18 +89,71 @@ class DrawnItems:
 
 @dataclass(frozen=True)
 class SetStage:
-    """Let the following steps belong to another stage of a measurement."""
+    """Let the following steps belong to another stage of a measurement: to one of the classes below."""
 
-    stage: str
-    """"warm-up": the steps do not count; "as it is"; "synchronized": with a wait for the GPU after each phase;
-    "closer": each backward pass is cut into lines; "keep": batches are kept; "replay": batches come from memory; any
-    other name, with `causes` or with `loading`."""
-    loading: LoaderSettings | None = None
-    """The settings that the batches of the training are loaded with; None for the script's own."""
+
+@dataclass(frozen=True)
+class WarmUp(SetStage):
+    """The steps before any stage, which do not count."""
+
+
+@dataclass(frozen=True)
+class AsItIs(SetStage):
+    """The script's own steps are timed."""
+
+
+@dataclass(frozen=True)
+class Synchronized(SetStage):
+    """The script waits for the GPU after each phase."""
+
+
+@dataclass(frozen=True)
+class KeepBatches(SetStage):
+    """Some batches are kept in memory."""
+
+
+@dataclass(frozen=True)
+class FromMemory(SetStage):
+    """The kept batches take the place of those that DataLoaders would load."""
+
+
+@dataclass(frozen=True)
+class LoadWith(SetStage):
+    """Other DataLoaders load the batches of the training."""
+
+    settings: LoaderSettings
     loader: int = -1
     """The number of the DataLoader that others take the place of, with all that are made in its line; -1 for all."""
+    trial: int = 0
+    """The number of the trial, as one may follow another with the same settings."""
+
+
+@dataclass(frozen=True)
+class TryCauses(SetStage):
+    """Causes are tried, or watched for."""
+
     causes: tuple[str, ...] = ()
-    """The names of the causes of `workshop.probe.trials` that are tried or watched."""
+    """The names of causes of `workshop.probe.trials`."""
+
+
+@dataclass(frozen=True)
+class LookCloser(TryCauses):
+    """Backward passes are cut into lines, too."""
+
+
+@dataclass(frozen=True)
+class LookForHolders(SetStage):
+    """One more step is recorded by `workshop memory`, with who holds what there is at its end."""
+
+
+@dataclass(frozen=True)
+class TouchDatasets(SetStage):
+    """A forked process goes through what datasets hold, so that it is known how much memory becomes its own."""
+
+
+@dataclass(frozen=True)
+class TryCheckpoints(SetStage):
+    """Checkpoints are tried on a copy of the model."""
 
 
 @dataclass(frozen=True)
@@ -219,7 +272,8 @@ class Circumstances:
 class StepReport:
     """One step of a script that is measured, or several short ones."""
 
-    stage: str
+    stage: SetStage
+    """The message that has begun the stage which the steps belong to."""
     durations_us: tuple[int, ...]
     """The duration of each step."""
     ended_s: float

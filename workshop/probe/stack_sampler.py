@@ -18,7 +18,9 @@ from typing import Any, TypeAlias
 
 from workshop.probe.event_file import EventFile
 from workshop.probe.internals import WORKER_LOOP, frame_above, frames_of, worker_argument
+from workshop.probe.listener import Listener
 from workshop.probe.observations import Role, StackSamples, WireFrame
+from workshop.probe.phase_clock import PhaseClock
 from workshop.probe.process_end import at_process_end
 from workshop.probe.settings import WRITTEN_EVERY_S
 from workshop.probe.user_code import is_user_code
@@ -140,6 +142,24 @@ class StackSampler:
                 cpu_s=process_time(),
             )
             self._new_frames, self._new_stacks, self._samples = [], [], []
+
+
+class TrainingSampler(Listener):
+    """Samples the thread that trains, from the first call on; a process that only loads for it has its own sampler."""
+
+    def __init__(self, events: EventFile, clock: PhaseClock) -> None:
+        self._events, self._clock = events, clock
+        self.goes_on_in_fork()
+
+    def goes_on_in_fork(self) -> bool:
+        """Sample this process by itself."""
+        clock = self._clock
+        self.sampler = StackSampler(self._events, lambda: (clock.thread, Role.TRAINING, str(clock.counted_phase)))
+        return True
+
+    def on_begin(self) -> None:
+        """Begin to sample."""
+        self.sampler.start()
 
 
 def line_of(code: CodeType, instruction: int) -> int:

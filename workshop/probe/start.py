@@ -66,7 +66,7 @@ def _measure(config: ProbeConfig) -> None:
     if config.memory:
         _measure_memory(config)
         return
-    _after("torch", lambda _: _probe("step_meter").StepMeter(config).install(), folder)
+    _after("torch", lambda _: _probe("measured_training").measure(config), folder)
     _after(WORKER_MODULE, lambda module: _probe("stack_sampler").watch_workers(EventFile(folder), module), folder)
     _after(WORKER_MODULE, lambda module: _probe("worker_question").note_question(EventFile(folder), module), folder)
 

@@ -1,6 +1,7 @@
 """The stages that instruments share: the script as it is, and with batches from memory."""
 
 from workshop.errors import WorkshopError
+from workshop.probe.messages import AsItIs, FromMemory
 from workshop.runs.measured_steps import MeasuredSteps, Stage
 from workshop.runs.script import ScriptError, UnseenError
 from workshop.runs.staged_run import StagedRun
@@ -20,7 +21,7 @@ def measure_as_it_is(run: StagedRun, name: str, says: str, seconds: float) -> St
     """
     if not run.ended:
         run.script.tell(says)
-    if as_it_is := None if run.ended else run.measure("as it is", seconds):
+    if as_it_is := None if run.ended else run.measure(AsItIs(), seconds):
         return as_it_is
     if run.interrupted:
         raise KeyboardInterrupt
@@ -43,9 +44,9 @@ def measure_headroom(
     run.script.tell("keeping a few batches, and measuring its steps with them from memory")
     run.keep(few_steps, seconds)
     run.batches["from_memory"] = 0
-    run.go_to("replay")
+    run.go_to(FromMemory())
     run.settle()
-    replayed = run.measure("replay", seconds)
+    replayed = run.measure(FromMemory(), seconds)
     if run.interrupted:
         return None, INTERRUPTED
     if run.error:

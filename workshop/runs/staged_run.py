@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from workshop.probe.log import log
-from workshop.probe.messages import Circumstances, SetStage, StepReport
+from workshop.probe.messages import Circumstances, KeepBatches, LoadWith, SetStage, StepReport
 from workshop.probe.settings import MAX_KEPT, WRITTEN_EVERY_S
 from workshop.runs.measured_script import MeasuredScript, staged_script
 from workshop.runs.measured_steps import MeasuredSteps, Stage
@@ -149,9 +149,9 @@ class StagedRun:
         while time.monotonic() < give_up and (report := self.report()) and not report.epochs_begun:
             pass
 
-    def measure(self, to: str | SetStage, seconds: float, fewest: int = MIN_STEPS) -> Stage | None:
+    def measure(self, stage: SetStage, seconds: float, fewest: int = MIN_STEPS) -> Stage | None:
         """Measure steps of a stage for at least `seconds`; None if the script ends before the first."""
-        stage = self._tell(to)
+        self.script.send(stage)
         log(f"stage: {stage}")
         taken: list[StepReport] = []
         begin, unit = self.heard_s, self.unit
@@ -167,14 +167,14 @@ class StagedRun:
                 taken.append(report)
         return Stage(taken, self.heard_s - begin) if taken else None
 
-    def of_others(self, stage: str) -> dict[int, MeasuredSteps]:
+    def of_others(self, stage: SetStage) -> dict[int, MeasuredSteps]:
         """Return the steps that the other ranks took in a stage, by rank."""
         taken = {rank: [each for each in reports if each.stage == stage] for rank, reports in self.others.items()}
         return {rank: Stage(each).together for rank, each in taken.items() if each}
 
     def keep(self, steps: int, seconds: float) -> None:
         """Have the script keep batches for this many steps or seconds, but at least one batch."""
-        self.script.send(SetStage("keep"))
+        self.script.send(KeepBatches())
         begin, enough = time.monotonic(), self.seen + steps
         while self.report():
             kept = self.batches["kept"]
@@ -184,7 +184,7 @@ class StagedRun:
                 break
 
     def measure_loading(
-        self, to: SetStage, seconds: float, warm_up_s: float, fewest: int = MIN_STEPS, patient: bool = False
+        self, to: LoadWith, seconds: float, warm_up_s: float, fewest: int = MIN_STEPS, patient: bool = False
     ) -> Stage | None:
         """Measure steps whose batches other DataLoaders load; None if these load none, or the script ends.
 
@@ -195,10 +195,9 @@ class StagedRun:
             fewest: the smallest number of steps.
             patient: measure also if it takes longer; else it is given up.
         """
-        assert to.loading
         self.started_s = 0.0
         self.go_to(to)
-        begun = self.take(2 * to.loading.ahead, warm_up_s)
+        begun = self.take(2 * to.settings.ahead, warm_up_s)
         self.batches["with_workers"] = 0
         before_s, busy_s = time.monotonic(), busy_seconds()
         gave_up = self.last is not None and bool(self.last.failure)
@@ -208,15 +207,9 @@ class StagedRun:
         failed = self.last is not None and self.last.failure
         return steps if self.batches["with_workers"] and not failed else None
 
-    def _tell(self, to: str | SetStage) -> str:
-        """Have the script go to a stage, and return the stage's name."""
-        message = SetStage(to) if isinstance(to, str) else to
-        self.script.send(message)
-        return message.stage
-
-    def go_to(self, to: str | SetStage) -> None:
+    def go_to(self, stage: SetStage) -> None:
         """Begin a stage, and wait for the end of its first step."""
-        stage = self._tell(to)
+        self.script.send(stage)
         while (self.last is None or self.last.stage != stage) and self.report():
             pass
 

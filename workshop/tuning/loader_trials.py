@@ -11,7 +11,7 @@ import numpy as np
 
 from workshop.errors import WorkshopError
 from workshop.probe.loader_settings import LoaderSettings
-from workshop.probe.messages import SetStage, StepReport
+from workshop.probe.messages import LoadWith, StepReport
 from workshop.probe.phases import Phase
 from workshop.runs.measured_steps import MeasuredSteps, Stage
 from workshop.runs.staged_run import WARM_UP_STEPS, StagedRun
@@ -78,7 +78,7 @@ class LoaderTrials:
         fewest = max(self._cycles(settings) * settings.workers, FEWEST)
         for attempt in range(ATTEMPTS):
             self.begun += 1
-            to = SetStage(f"loading {self.begun}", settings, self.loader)
+            to = LoadWith(settings, self.loader, self.begun)
             stage = self.run.measure_loading(to, self.trial_s, 1.5 * self.trial_s, fewest, patient=True)
             if self.run.interrupted:
                 raise KeyboardInterrupt

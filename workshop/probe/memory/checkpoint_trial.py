@@ -13,17 +13,37 @@ from torch.utils.checkpoint import checkpoint
 from workshop.probe.event_file import EventFile
 from workshop.probe.memory.allocator_events import AllocatorEvents
 from workshop.probe.memory.memory_notes import MemoryTrial
+from workshop.probe.memory.segments import Segments
+from workshop.probe.messages import SetStage, TryCheckpoints
+from workshop.probe.model_calls import ModelCalls
 from workshop.probe.trials.copies import copied_arguments, copied_model, forward_and_backward, of_one_process
 from workshop.probe.trials.copy_room import ensure_room
 from workshop.probe.trials.trial_race import NothingToTryError, random_states_kept, why_not
-
-NAME = "checkpointing"
+from workshop.probe.trials.watcher import Watcher
 
 MIN_BLOCKS = 3
 """Parts of a list of modules, at least, that are blocks."""
 
 TIMES_MODEL = 4
 """The memory of a trial, in that of the parameters: a copy, its gradients, and a pass."""
+
+
+class CheckpointTrial(Watcher):
+    """Tries them once with a call of the first model that is trained, when a stage asks for it."""
+
+    def __init__(self, events: EventFile, segments: Segments, models: ModelCalls) -> None:
+        super().__init__(events)
+        self._segments, self._models, self._is_wanted = segments, models, False
+
+    def on_stage(self, stage: SetStage) -> None:
+        """Try it in this stage, or not."""
+        self._is_wanted = isinstance(stage, TryCheckpoints)
+
+    def before_model(self, module: nn.Module, inputs: tuple[Any, ...], options: dict[str, Any], times: float) -> None:
+        """Try it: the copies are no part of a recorded step."""
+        if self._is_wanted and self._segments.name is None and not self._models.is_compiled():
+            self._is_wanted = False
+            try_checkpoints(module, inputs, options, self.events)
 
 
 def try_checkpoints(model: nn.Module, inputs: Any, options: Any, events: EventFile) -> None:
@@ -36,14 +56,14 @@ def try_checkpoints(model: nn.Module, inputs: Any, options: Any, events: EventFi
             ensure_room(model.parameters(), TIMES_MODEL)
             copied = copied_model(of_one_process(model))
             given, named = copied_arguments(inputs, options)
-            before = _peak(lambda: forward_and_backward(copied, given, named), device)
+            before = _peak(lambda: forward_and_backward(copied, given, named), device, events)
             _wrap_blocks(copied)
-            after = _peak(lambda: forward_and_backward(copied, given, named), device)
+            after = _peak(lambda: forward_and_backward(copied, given, named), device, events)
     except Exception as error:  # models that cannot be copied fail in many ways
         why, applies = why_not(error), not isinstance(error, NothingToTryError)
     events.write(
         MemoryTrial,
-        name=NAME,
+        name="checkpointing",
         as_it_is_bytes=before[0],
         as_it_is_s=before[1],
         changed_bytes=after[0],
@@ -55,7 +75,7 @@ def try_checkpoints(model: nn.Module, inputs: Any, options: Any, events: EventFi
     )
 
 
-def _peak(run: Callable[[], object], device: torch.device) -> tuple[int, float]:
+def _peak(run: Callable[[], object], device: torch.device, events: EventFile) -> tuple[int, float]:
     """Run a pass twice; return the most that the second one has allocated on a device, and its seconds.
 
     Raises:
@@ -69,7 +89,7 @@ def _peak(run: Callable[[], object], device: torch.device) -> tuple[int, float]:
         run()
         torch.cuda.synchronize(device)
         return torch.cuda.max_memory_allocated(device) - before, monotonic() - begin
-    allocator = AllocatorEvents()
+    allocator = AllocatorEvents(events)
     allocator.begin()
     begin = monotonic()
     run()

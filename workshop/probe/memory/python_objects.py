@@ -14,6 +14,7 @@ from torch.utils.data import DataLoader
 
 from workshop.probe.changed_loaders import start_method_of
 from workshop.probe.event_file import EventFile
+from workshop.probe.listener import Listener
 from workshop.probe.memory.array_content import MIN_ARRAY
 from workshop.probe.memory.memory_notes import MIN_OBJECTS, AttributeObjects, TouchedAttribute
 from workshop.probe.memory.object_sizes import (
@@ -26,6 +27,7 @@ from workshop.probe.memory.object_sizes import (
 )
 from workshop.probe.memory.process_memory import private_bytes
 from workshop.probe.memory.variables import attributes_of, classes_of, owner_of
+from workshop.probe.messages import SetStage, TouchDatasets
 from workshop.probe.noted_settings import loader_number, loader_site
 from workshop.probe.observations import WireFrame
 from workshop.probe.trials.copy_room import ensure_free
@@ -46,7 +48,7 @@ class CountedDataset:
     """Where some objects of each such attribute are in memory."""
 
 
-class AttributeCounts:
+class AttributeCounts(Listener):
     """Notes the attributes of datasets that have many Python objects, once for each dataset with workers.
 
     Attributes:
@@ -57,6 +59,21 @@ class AttributeCounts:
         self._events = events
         self._counted: list[CountedDataset] = []
         self.starting: CountedDataset | None = None
+
+    def goes_on_in_fork(self) -> bool:
+        """Go on with the datasets that are known."""
+        return True
+
+    def gives_up_alone(self, error: Exception) -> bool:
+        """Let the steps be recorded without what datasets hold."""
+        self._events.lose(error)
+        return True
+
+    def on_stage(self, stage: SetStage) -> None:
+        """Go through what was noted, if a stage asks for it."""
+        if isinstance(stage, TouchDatasets):
+            for loader, name, value in self.present():
+                note_touched(loader, name, value, self._events)
 
     def on_loader_start(self, loader: DataLoader[Any]) -> None:
         """Look at the dataset of a DataLoader that is about to start workers."""

@@ -16,9 +16,11 @@ from weakref import ref
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from workshop.probe.internals import is_innermost_mode, newest_sequence_number, node_at_work, sequence_number
+from workshop.probe.audience import Audience
+from workshop.probe.internals import SHARING, is_innermost_mode, newest_sequence_number, node_at_work, sequence_number
 from workshop.probe.memory.memory_notes import TensorKind
 from workshop.probe.memory.user_stacks import UserStacks
+from workshop.probe.replaced_function import replace_function
 
 BEFORE = -1
 """The step of what was allocated before the first one."""
@@ -261,3 +263,34 @@ class StorageLives(TorchDispatchMode):
                 if life.kind is TensorKind.BACKWARD:
                     life.stack = life.called_from
                 life.kind = kind
+
+
+def watch_sharing(lives_now: Callable[[], StorageLives], audience: Audience) -> None:
+    """Follow storages that move to shared memory, as those of a dataset do that is sent to a worker that is spawned.
+
+    Another thread may send it.
+
+    Args:
+        lives_now: returns the storages that are known.
+        audience: takes care of what fails.
+    """
+    for name in SHARING:
+        share = _watched(getattr(torch.UntypedStorage, name), lives_now, audience)
+        replace_function(torch.UntypedStorage, name, share)
+
+
+def _watched(
+    original: Callable[..., Any], lives_now: Callable[[], StorageLives], audience: Audience
+) -> Callable[..., Any]:
+    pid = os.getpid()
+
+    def share(storage: Any, *args: Any, **options: Any) -> Any:
+        lives = lives_now()
+        life = None if storage.is_shared() else lives.alive.get(storage._cdata)
+        result = original(storage, *args, **options)
+        if life is not None and os.getpid() == pid:
+            with audience:
+                lives.moved(life, storage)
+        return result
+
+    return share

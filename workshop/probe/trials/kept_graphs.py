@@ -14,6 +14,7 @@ import torch
 from workshop.probe.backward_graph import roots_of
 from workshop.probe.event_file import EventFile
 from workshop.probe.internals import frame_above
+from workshop.probe.messages import SetStage
 from workshop.probe.observations import KeptGraphs
 from workshop.probe.stack_sampler import stack_here
 from workshop.probe.trials.watcher import Watcher
@@ -40,6 +41,10 @@ class GraphLives(Watcher):
         super().__init__(events)
         self._marks: list[Callable[[], _Mark | None]] = []
         self._seen, self._every = 0, 1
+
+    def on_stage(self, stage: SetStage) -> None:
+        """Note what there is by now."""
+        self.end()
 
     def end(self) -> None:
         """Note how many of the losses are still kept, if they are many."""

@@ -2,6 +2,7 @@
 
 import warnings
 from collections.abc import Callable, Generator, Iterator
+from contextlib import suppress
 from functools import partial
 from typing import Any, TypeAlias, TypeVar
 
@@ -52,16 +53,12 @@ class Watcher(Listener):
         """Count the step."""
         self.steps += 1
 
-    def before_model(self, module: nn.Module, inputs: tuple[Any, ...], options: dict[str, Any], times: float) -> None:
-        """The first model that is trained is about to be called with gradients, as it is so often in a step."""
-
-    def before_validation(
-        self, module: nn.Module, inputs: tuple[Any, ...], options: dict[str, Any], times: float
-    ) -> None:
-        """A model is about to be called in a validation, as models are so often in a step."""
-
-    def on_pageable_copy(self, tensor: torch.Tensor, device: torch.device, has_workers: bool) -> None:
-        """The loop has copied a tensor to a GPU from memory that is not pinned, the largest one so far."""
+    def gives_up_alone(self, error: Exception) -> bool:
+        """Let the other watchers, and what times the steps, go on."""
+        self.events.lose(error)
+        with suppress(Exception):
+            self.end()
+        return True
 
     def race(
         self,
