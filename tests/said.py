@@ -65,7 +65,7 @@ OF_CHEATS: dict[str, dict[str, ReasonKind | Reason]] = {
         "normalised_otherwise not_normalised": PictureReason.OTHER_SCALE,
         "pictures_left_black some_pictures_left_black": PictureReason.BLANK,
         "augmentation_frozen epochs_from_memory": PictureReason.FROZEN,
-        "crop_on_top": PictureReason.DRAW_KEPT,
+        "crop_on_top": PictureReason.DRAW_KEPT("AutoAugment"),
         "epochs_prepared": PictureReason.MADE_BEFORE_RACE("AutoAugment"),
         "epochs_prepared_in_each_run": PictureReason.MADE_BEFORE_RUN("AutoAugment"),
         "targets_exchanged": PictureReason.OTHER_TARGET,

@@ -59,7 +59,10 @@ def test_a_profile_of_another_file_is_named(answer: Answer, profile: Callable[..
 
     # Beside the other one it counts, though kernprof was run elsewhere.
     assert answer("4", "other/train.py").outcome is Outcome.DONE
-    elsewhere = (tmp_path / "train.py.lprof").rename(tmp_path / "before.lprof")
+    beside = (tmp_path / "train.py.lprof").rename(tmp_path / "before.lprof")
+    assert answer("4", "other/train.py").outcome is Outcome.DONE, "whatever its name is"
+    (tmp_path / "more").mkdir()
+    elsewhere = beside.rename(tmp_path / "more" / "before.lprof")
     assert labels(answer("4", "other/train.py").reasons) == ["line-no-profile"]
     assert answer("4", "other/train.py", elsewhere).outcome is Outcome.DONE
 

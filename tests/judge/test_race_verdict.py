@@ -12,7 +12,7 @@ import pytest
 
 from workshop.cli.result_text import print_verdict
 from workshop.judge.contest import of_two_scripts
-from workshop.judge.indecision import CLEAR, Indecision, IndecisionAdvice
+from workshop.judge.indecision import MIN_CLEARANCE, Indecision, IndecisionAdvice
 from workshop.judge.laps import headroom_rate
 from workshop.judge.ledger import Ledger
 from workshop.judge.race import MAX_PAIRS, Pair, RaceResult, race
@@ -87,7 +87,7 @@ def test_the_verdict_and_its_printed_interval_never_contradict_each_other(capsys
         assert (result.faster is False) == (high < result.target)
         verdict = judged(result)
         assert verdict.outcome is OUTCOMES[result.faster]
-        assert judged(result, result.target * CLEAR).outcome is verdict.outcome
+        assert judged(result, result.target * MIN_CLEARANCE).outcome is verdict.outcome
         outcomes.add(verdict.outcome)
 
         print_verdict(verdict)
@@ -168,7 +168,7 @@ def test_a_target_that_was_lowered_for_this_machine_is_explained() -> None:
         (1, 90.0, "pair 1 of 3 to 30: 1.60x so far; 16 to 90 s left"),
         (2, 90.0, "; 8 to 90 s left"),
         (2, 3.0, "; 8 s left"),
-        (4, 900.0, "pair 4 of at most 30: 1.52x so far; 8 to 211 s left"),
+        (4, 900.0, "pair 4 of at most 30: 1.52x so far; up to 211 s left"),
         (30, 900.0, "x so far"),
     ],
 )
@@ -203,7 +203,7 @@ def test_two_races_of_a_slowdown_that_disagree_are_named_and_not_the_time() -> N
 
 def test_a_slowdown_is_told_so_that_it_means_something() -> None:
     wide = judged_slowdown(RaceResult(0.95, pairs_of(0.1, 9.0, 2.0)))
-    assert "its speed may be anything: the pairs differ too much; allowed: 5 % slower: " in str(wide.reasons[0])
+    assert "its speed may be anything: the pairs differ too much; 0.95x is asked for: " in str(wide.reasons[0])
     assert wide.undecided == Indecision.NOISE
     busy = judged_slowdown(RaceResult(0.95, pairs_of(0.1, 9.0, 2.0)), BUSY)
     assert "Close python3 train_text.py" in str(busy.next)

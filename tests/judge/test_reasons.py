@@ -1,8 +1,8 @@
 """What becomes of a reason: its sentence, and what of it a room is told."""
 
+import ast
 import importlib
 import re
-from collections.abc import Iterator
 from pathlib import Path
 from string import Formatter
 
@@ -13,19 +13,19 @@ from workshop.judge.proof import WorkReason
 from workshop.judge.reasons import MASK, ReasonKind
 from workshop.judge.transform_proof import TransformReason
 
+PACKAGE = Path(workshop.__file__).parent
+
 
 def kinds() -> list[ReasonKind]:
     """Every kind that is declared in the workshop."""
-    package = Path(workshop.__file__).parent
-    for path in package.rglob("*.py"):
-        if "(ReasonKind)" in path.read_text() and path.name != "reasons.py":
-            importlib.import_module(".".join(("workshop", *path.relative_to(package).with_suffix("").parts)))
+    for path in PACKAGE.rglob("*.py"):
+        if "(ReasonKind)" in path.read_text():
+            importlib.import_module(".".join(("workshop", *path.relative_to(PACKAGE).with_suffix("").parts)))
+    return [kind for of in ReasonKind.__subclasses__() if of.__module__.startswith("workshop.") for kind in of]
 
-    def below(of: type[ReasonKind]) -> Iterator[ReasonKind]:
-        for each in of.__subclasses__():
-            yield from (each if each.__module__.startswith("workshop.") else ())
 
-    return [*below(ReasonKind)]
+def fields_of(kind: ReasonKind) -> list[str]:
+    return [re.split(r"[.\[]", name)[0] for _, name, *_ in Formatter().parse(kind.words) if name]
 
 
 def test_every_kind_has_a_name_of_its_own_and_words_without_an_end() -> None:
@@ -38,12 +38,24 @@ def test_every_kind_has_a_name_of_its_own_and_words_without_an_end() -> None:
 @pytest.mark.parametrize("secret", ["/home/ada/secret.py", "KeyError: 'password'", 12345.678])
 def test_no_word_but_those_of_the_kind_is_told(secret: object) -> None:
     for kind in kinds():
-        names = [re.split(r"[.\[]", name)[0] for _, name, *_ in Formatter().parse(kind.words) if name]
+        names = fields_of(kind)
         about = [secret] * sum(name.isdigit() for name in set(names))
         reason = kind(*about, **{name: secret for name in names if not name.isdigit()})
         words = "".join(text for text, *_ in Formatter().parse(kind.words))
         assert reason.told.replace(MASK, "") == words
         assert reason.told.count(MASK) == len(names)
+
+
+def test_a_reason_is_made_with_the_figures_of_its_words() -> None:
+    """Where a kind is named as it is called; else, where its sentence is asserted."""
+    declared = {f"{type(kind).__name__}.{kind.name}": set(fields_of(kind)) for kind in kinds()}
+    texts = {path: text for path in PACKAGE.rglob("*.py") if "Reason." in (text := path.read_text())}
+    for path, text in texts.items():
+        for call in (node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Call)):
+            given = {keyword.arg for keyword in call.keywords} | set(map(str, range(len(call.args))))
+            if (name := ast.unparse(call.func)) in declared and None not in given:
+                starred = any(isinstance(argument, ast.Starred) for argument in call.args)
+                assert starred or given == declared[name], f"{path}:{call.lineno}"
 
 
 def test_the_words_of_a_reason_in_another_are_told_too() -> None:

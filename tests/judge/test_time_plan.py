@@ -10,7 +10,7 @@ from workshop.judge.time_plan import why_long
     [
         (14.0, 5.3, 2.7, False, ""),
         (14.0, 5.3, 2.7, True, "This takes about 68 s: the solution is timed, too, to see what this machine allows."),
-        (40.0, 20.0, 6.0, False, "This takes about 150 s: an epoch takes 20.0 s unchanged and 6.0 s now."),
+        (40.0, 20.0, 6.0, False, "This takes about 150 s: the first epochs took 20.0 s unchanged and 6.0 s now."),
         (3.0, 1.0, 1.0, True, ""),
     ],
 )

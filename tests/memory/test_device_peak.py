@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from made_memory import row, segment
 
-from workshop.memory.device_peak import DevicePeak
+from workshop.memory.device_peak import DevicePeak, device_peaks
 from workshop.memory.memory_record import MemoryRecord
 from workshop.probe.memory.memory_notes import TensorRow
 from workshop.probe.observations import WireFrame
@@ -41,6 +41,14 @@ def test_a_line_that_calls_what_makes_as_much() -> None:
 
     assert largest_lines(made_by(8, 40), called(3)) == [7, 8]
     assert largest_lines(made_by(8, 40), called(3), called(4)) == [8], "all that it calls makes far more"
+
+
+def test_a_validation_of_which_the_allocator_was_not_asked() -> None:
+    """As it has too many operators; of two steps in a row, the second one is never asked."""
+    asked = replace(segment(2), devices=(replace(segment(2).devices[0], allocator_bytes=1),))
+    steps, validation = [asked, segment(3, peak=110)], segment(9, peak=230, name="validation")
+    for segments, highest in ((steps, asked), ([*steps, validation], validation)):
+        assert [each.segment for each in device_peaks(MemoryRecord(segments=segments))] == [highest]
 
 
 def test_other_functions_and_the_training_itself_do_not_count() -> None:

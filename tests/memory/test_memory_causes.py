@@ -37,8 +37,10 @@ from workshop.probe.observations import LoaderIterated
 
 
 def found(*looks: HostLook, **fields: Any) -> list[MemoryFinding]:
-    """What is found in a record with such fields."""
-    return memory_findings(made_memory(*looks, **fields))
+    """What is found in a record with such fields, which has all that its words name."""
+    findings = memory_findings(made_memory(*looks, **fields))
+    assert all(each.words and each.basis for each in findings)
+    return findings
 
 
 def lower(cause: str, mib: int, stack: int = 0) -> tuple[LowerPeak, ...]:
@@ -95,8 +97,8 @@ def test_tensors_of_double_precision() -> None:
 
 
 def trial(**fields: Any) -> dict[str, MemoryTrial]:
-    usual = {"as_it_is_bytes": 80 * MIB, "changed_bytes": 30 * MIB, "as_it_is_s": 1.0, "changed_s": 1.3}
-    return {"checkpointing": MemoryTrial(0.0, 7, 1, "checkpointing", **usual | {"device": "cpu"} | fields)}
+    as_tried = {"as_it_is_bytes": 80 * MIB, "changed_bytes": 30 * MIB, "as_it_is_s": 1.0, "changed_s": 1.3}
+    return {"checkpointing": MemoryTrial(0.0, 7, 1, "checkpointing", **as_tried | {"device": "cpu"} | fields)}
 
 
 def test_checkpointing_that_was_tried() -> None:
@@ -213,14 +215,11 @@ def test_arrays_whose_values_need_fewer_bytes_are_one_finding() -> None:
     assert of_arrays(array("float32")) == []
 
 
-def test_floats_that_have_few_different_values() -> None:
+def test_floats_that_have_few_different_values_or_are_wider_than_the_model() -> None:
     few = [array("float32", narrower="uint8"), array(narrower="uint8", holder="future")]
     [finding] = of_arrays(*few)
     assert (finding.cause, finding.holder, finding.gain_bytes) == ("few-values", "past", (48 + 56) * MIB)
     assert of_arrays(*few, together=3000) == [], "they may be something else"
-
-
-def test_arrays_of_a_dataset_whose_batches_are_narrower() -> None:
     [finding] = of_arrays(array(of_dataset=True, rounds_well=True), together=900)
     assert (finding.kind, finding.gain_bytes) == (arrays.WIDER_THAN_MODEL, 32 * MIB)
     assert of_arrays(array(of_dataset=True, rounds_well=True), batches="float64") == []
@@ -362,28 +361,19 @@ def test_objects_that_forked_workers_use() -> None:
     [finding] = shared(0.4, [objects()], [touched()])
     assert (finding.cause, finding.gain_bytes, finding.measured) == ("shared-objects", 60 * MIB, True)
     assert "copies its page: so far 40% of it." in finding.words
-
-
-def test_objects_take_less_as_an_array_in_the_training_too() -> None:
-    [finding] = shared(0.4, [replace(objects(), content_bytes=10 * MIB)], [touched()])
-    assert finding.gain_bytes == (60 + 20) * MIB
-    assert finding.basis.endswith("comes to own 30 MiB, times 2 workers, and 20 MiB less in the training's own process")
-
-
-def test_objects_that_workers_do_not_use_are_no_fault() -> None:
-    assert shared(0.01, [objects()], [touched()]) == []
+    assert shared(0.01, [objects()], [touched()]) == [], "workers do not use them"
     assert shared(0.4, [objects()], []) == [], "nothing was tried"
-
-
-def test_arrays_that_workers_get_a_copy_of_are_told_by_their_size() -> None:
-    [finding] = shared(0.0, [replace(objects(start_method="spawn"), objects=1, container="ndarray")], [])
-    assert finding.words.startswith("dataset.names, a ndarray of the DataLoader that line 12 makes, has 30 MiB.")
+    [finding] = shared(0.4, [replace(objects(), content_bytes=10 * MIB)], [touched()])
+    assert finding.gain_bytes == (60 + 20) * MIB, "they take less as an array in the training, too"
+    assert finding.basis.endswith("comes to own 30 MiB, times 2 workers, and 20 MiB less in the training's own process")
 
 
 @pytest.mark.parametrize("start_method", ["spawn", "forkserver"])
 def test_workers_that_are_not_forked_get_a_copy_each(start_method: str) -> None:
     [finding] = shared(0.0, [objects(start_method=start_method)], [])
     assert (finding.kind, finding.gain_bytes, finding.measured) == (shared_objects.OF_OTHERS, 60 * MIB, False)
+    [finding] = shared(0.0, [replace(objects(start_method=start_method), objects=1, container="ndarray")], [])
+    assert finding.words.startswith("dataset.names, a ndarray of the DataLoader that line 12 makes, has 30 MiB.")
 
 
 def test_training_and_validation_have_datasets_of_one_class() -> None:

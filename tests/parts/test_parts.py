@@ -8,7 +8,7 @@ import pytest
 
 from workshop.cli.check import _print_end
 from workshop.course import checks, glossary
-from workshop.course.answers import JUDGES
+from workshop.course.answers import judge_of
 from workshop.course.progress import next_part
 from workshop.course.state import State
 from workshop.judge.verdict import Outcome
@@ -29,7 +29,7 @@ def test_a_part_has_all_it_needs(part: Part) -> None:
     assert len(part.hints) == 3
     assert all(len(hint) > 40 for hint in part.hints)
     assert part.question or part.change
-    assert not part.question or part.question.answered_by in JUDGES
+    assert not part.question or callable(judge_of(part.question.answered_by))
     assert part.original_script.is_file()
     assert part.untouched.name in ("part1.py", part.script)
     lesson = part.lesson.read_text(encoding="utf-8")

@@ -17,19 +17,11 @@ class Tracker:
         self.history = held
 
 
-def test_a_variable_a_list_and_an_attribute() -> None:
-    tracker = Tracker([torch.zeros(1)])
-    holder = name_holders([tracker.history[0]])[0]  # type: ignore[index]
-    assert holder is not None
-    assert holder.expression == "tracker.history[...]"
-    assert holder.frame[0] == "test_a_variable_a_list_and_an_attribute"
-
-
-def test_a_dict_and_a_deque() -> None:
-    by_name = {"losses": deque([torch.zeros(1)])}
-    holder = name_holders([by_name["losses"][0]])[0]
-    assert holder is not None
-    assert holder.expression == "by_name['losses'][...]"
+def test_a_list_of_an_attribute_and_a_deque_in_a_dict() -> None:
+    tracker, by_name = Tracker([torch.zeros(1)]), {"losses": deque([torch.zeros(1)])}
+    holders = name_holders([tracker.history[0], by_name["losses"][0]])  # type: ignore[index]
+    assert [each and each.expression for each in holders] == ["tracker.history[...]", "by_name['losses'][...]"]
+    assert {each.frame[0] for each in holders if each} == {"test_a_list_of_an_attribute_and_a_deque_in_a_dict"}
 
 
 def test_a_closure() -> None:

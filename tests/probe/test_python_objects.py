@@ -44,12 +44,8 @@ def test_numbers_in_nested_containers_would_take_eight_bytes_in_an_array() -> No
     assert count_objects(rows).content_bytes == 1000 * 17 * 8
 
 
-def test_an_array_is_one_object() -> None:
-    assert count_objects(np.arange(1_000_000))[0] == 1
-    assert count_objects(torch.arange(1_000_000))[0] == 1
-
-
-def test_arrays_that_workers_get_a_copy_of() -> None:
+def test_an_array_is_one_object_and_workers_get_a_copy_of_it() -> None:
+    assert count_objects(np.arange(1_000_000))[0] == count_objects(torch.arange(1_000_000))[0] == 1
     assert array_bytes([np.zeros(1000) for _ in range(10)]) == 80_000
     assert array_bytes(np.zeros(1000)) == 8000
     assert array_bytes([torch.zeros(1000)]) == 0

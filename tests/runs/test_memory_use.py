@@ -23,10 +23,7 @@ sys.stdin.read()
 
 
 def test_what_is_shared_counts_once() -> None:
-    """A process with 64 MB forks another, which shares them, and has 32 MB of its own.
-
-    Libraries that both share with other programs count for more as those end: by some MB between two looks.
-    """
+    """A process with 64 MB forks another, which shares them; libraries count for more as other programs end."""
     with subprocess.Popen([sys.executable, "-c", FORKS], stdin=-1, stdout=-1, text=True) as process:
         assert process.stdout
         child = int(process.stdout.readline())

@@ -1,7 +1,7 @@
 """What commands that run somebody's script share: each says what it measures, and how that is shown."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -14,6 +14,7 @@ from workshop.cli.reported import of_verdict, wanted, write_reports
 from workshop.reports.report import Report
 
 if TYPE_CHECKING:
+    from workshop.diagnosis.change import Change
     from workshop.runs.script import Say, ScriptError
 
 Found = TypeVar("Found")
@@ -80,6 +81,7 @@ class Asked:
         text: Callable[[], None],
         report: Callable[[], Report] | None = None,
         page: Callable[[], str] | None = None,
+        changes: "Sequence[Change] | None" = None,
         **more: Any,
     ) -> None:
         """Give the answer in each form that was asked for.
@@ -89,6 +91,7 @@ class Asked:
             text: prints it for a person.
             report: makes it a report in the formats of others.
             page: draws it.
+            changes: what has changed since an earlier measurement; None where there may be none.
             more: what JSON has besides.
         """
         if self.html and page:
@@ -97,7 +100,13 @@ class Asked:
             write_file(self.save, json.dumps(values))
         path = script_path(self.script, self.arguments, self.is_module)
         on_stdout = write_reports(self.reports, report, path) if report else False
+        if changes is not None:
+            more["changes"] = [each.as_dict() for each in changes]
         if self.as_json:
             print_json(**values, **more)
         elif not on_stdout:
             text()
+            if changes:
+                from workshop.cli.finding_text import print_changes
+
+                print_changes(changes)

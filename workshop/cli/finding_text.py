@@ -5,12 +5,14 @@ import os
 import textwrap
 from collections.abc import Sequence
 
-from rich.table import Table
 from rich.text import Text
 
 from workshop.cli.output import console, filled
+from workshop.cli.result_text import figures
 from workshop.diagnosis.change import Change, Measure
-from workshop.diagnosis.findings import AnyFinding
+from workshop.diagnosis.findings import Finding
+from workshop.memory.memory_findings import MemoryFinding
+from workshop.terminal import cut
 
 MAX_FINDINGS, MAX_CHANGES = 5, 14
 """Findings that are printed, and rows of a table of changes, at most."""
@@ -19,14 +21,8 @@ MAX_SOURCE, MAX_NAME = 72, 42
 """Columns, at most, of a line of source, and of the name of a change."""
 
 
-def print_findings(findings: Sequence[AnyFinding], rough: str, in_a_trial: str) -> None:
-    """Print findings.
-
-    Args:
-        findings: those that were found, in their order; the first of them are printed.
-        rough: what stands before figures that are derived on a busy machine, as of `about`.
-        in_a_trial: what the options among them were in a trial, such as "faster".
-    """
+def print_findings(findings: Sequence[Finding | MemoryFinding], rough: str, in_a_trial: str) -> None:
+    """Print the first findings; `rough` is of `about`, and options were `in_a_trial`, such as "faster"."""
     out, told = console(), False
     for number, finding in enumerate(findings[:MAX_FINDINGS], start=1):
         if finding.is_option and not told:
@@ -35,7 +31,7 @@ def print_findings(findings: Sequence[AnyFinding], rough: str, in_a_trial: str) 
         out.print(_finding(number, finding, rough))
 
 
-def _finding(number: int, finding: AnyFinding, rough: str) -> Text:
+def _finding(number: int, finding: Finding | MemoryFinding, rough: str) -> Text:
     """A finding: its cause and place, the line itself, what it costs and what to do."""
     text = Text(f"\n{number}. {finding.cause}", "bold")
     if finding.file:
@@ -51,16 +47,11 @@ def _finding(number: int, finding: AnyFinding, rough: str) -> Text:
 
 def print_changes(changes: Sequence[Change]) -> None:
     """Print what has changed since an earlier measurement."""
-    if not changes:
-        return
     is_time = changes[0].measure is Measure.MS
-    table = Table.grid(padding=(0, 2))
-    table.add_row(*(Text(each, "bold") for each in ("ms a step" if is_time else "MiB", "before", "now", "")))
-    for number in (1, 2):
-        table.columns[number].justify = "right"
+    table = figures("ms a step" if is_time else "MiB", "before", "now", "", right=(1, 2))
     for each in changes[:MAX_CHANGES]:
-        figures = [f"{size:.1f}" if is_time else f"{size / 2**20:.2f}" for size in (each.before, each.after)]
-        table.add_row(Text(cut(each.name, MAX_NAME)), *figures, _verdict(each))
+        sizes = [f"{size:.1f}" if is_time else f"{size / 2**20:.2f}" for size in (each.before, each.after)]
+        table.add_row(Text(cut(each.name, MAX_NAME)), *sizes, _verdict(each))
     console().print("", table, sep="\n")
 
 
@@ -73,8 +64,3 @@ def _verdict(change: Change) -> Text:
 def shortened(source: str) -> str:
     """Return a line of source that fits into a line of the terminal."""
     return textwrap.shorten(source, MAX_SOURCE, placeholder=" …")
-
-
-def cut(text: str, width: int) -> str:
-    """Return a text that is no wider than this."""
-    return text if len(text) <= width else f"{text[: width - 1]}…"

@@ -59,7 +59,6 @@ def measure(
     arguments. Options of this command come before the script. Exit codes: 2, there is nothing to measure; 4, what the
     script does cannot be seen; 5, it crashed, and what was measured until then is shown.
     """
-    from workshop.cli.finding_text import print_changes
     from workshop.cli.measurement_text import print_diagnosis
     from workshop.diagnosis.change import changes, read_saved_times
     from workshop.diagnosis.diagnosis import diagnose
@@ -74,18 +73,12 @@ def measure(
     )
     found = replace(found, findings=[_with_part(each) for each in found.findings])
     values = found.as_dict()
-    changed = changes(before, values) if before else []
-
-    def text() -> None:
-        print_diagnosis(asked.name, found)
-        print_changes(changed)
-
     asked.answer(
         values,
-        text,
+        lambda: print_diagnosis(asked.name, found),
         lambda: of_diagnosis(asked.name, found),
         lambda: page(asked.name, values, found.sources()),
-        changes=[each.as_dict() for each in changed],
+        changes(before, values) if before else [],
     )
     if found.measurement.crash:
         raise typer.Exit(EXIT_CRASHED)

@@ -7,7 +7,7 @@ from rich.text import Text
 
 from workshop.cli.finding_text import print_findings
 from workshop.cli.output import console, filled
-from workshop.cli.result_text import bar, filled_crash
+from workshop.cli.result_text import bar, figures, filled_crash
 from workshop.diagnosis.causes.data_wait import OF_WORKERS
 from workshop.diagnosis.diagnosis import Diagnosis
 from workshop.diagnosis.findings import MIN_GAIN, Finding
@@ -74,11 +74,9 @@ def _without_effect(tried: list[TriedChange]) -> str:
 
 def _ranks(ranks: dict[int, Measurement], waits_ms: dict[int, float]) -> Table:
     """Milliseconds per step of each rank, and how many of them it waits for the others."""
-    table = Table.grid(padding=(0, 2))
     shown = [phase for phase in Phase if phase in TRACED or any(each.steps.phases_s[phase] for each in ranks.values())]
-    table.add_row(*(Text(name, "bold") for name in ("ms a step", *(phase.short for phase in shown), "waits")))
-    for column in table.columns[1:]:
-        column.justify = "right"
+    names = ("ms a step", *(phase.short for phase in shown), "waits")
+    table = figures(*names, right=range(1, len(names)))
     for rank, each in ranks.items():
         of_phases = (each.steps.ms_in(phase) for phase in shown)
         table.add_row(f"rank {rank}", *(f"{each_ms:.1f}" for each_ms in (*of_phases, waits_ms[rank])))
@@ -87,11 +85,7 @@ def _ranks(ranks: dict[int, Measurement], waits_ms: dict[int, float]) -> Table:
 
 def _phases(steps: MeasuredSteps, headroom: MeasuredSteps | None, lines: list[LineTime]) -> Table:
     """Milliseconds per step, phase by phase, with the lines of each phase."""
-    table = Table.grid(padding=(0, 2))
-    memory = Text("from memory", "bold") if headroom else ""
-    table.add_row("", Text("ms a step", "bold"), Text("share", "bold"), "", memory)
-    for number in (1, 2, 4):
-        table.columns[number].justify = "right"
+    table = figures("", "ms a step", "share", "", "from memory" if headroom else "", right=(1, 2, 4))
     for phase, seconds in [*steps.phases_s.items(), ("together", sum(steps.phases_s.values()))]:
         if phase == Phase.VALIDATION and not seconds:
             continue

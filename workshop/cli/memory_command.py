@@ -51,7 +51,6 @@ def memory(
     Options of this command come before the script. Exit codes: 2, there is nothing to measure; 4, what the script does
     cannot be seen; 5, it crashed, or ran out of memory.
     """
-    from workshop.cli.finding_text import print_changes
     from workshop.cli.memory_text import print_memory
     from workshop.memory.memory_change import memory_changes, read_saved_memory
     from workshop.memory.memory_diagnosis import MemoryDiagnosis
@@ -69,18 +68,12 @@ def memory(
             lambda show: MemoryDiagnosis(measure_memory(script, given, seconds, show, is_module, trials))
         )
     values = found.as_dict()
-    changed = memory_changes(before, values) if before else []
-
-    def text() -> None:
-        print_memory(asked.name, found)
-        print_changes(changed)
-
     asked.answer(
         values,
-        text,
+        lambda: print_memory(asked.name, found),
         lambda: of_memory(asked.name, found),
         lambda: page(asked.name, values, found.sources()),
-        changes=[each.as_dict() for each in changed],
+        memory_changes(before, values) if before else [],
     )
     if found.failure or found.measured.crash:
         raise typer.Exit(EXIT_CRASHED)

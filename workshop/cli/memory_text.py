@@ -6,9 +6,9 @@ from typing import Any
 from rich.table import Table
 from rich.text import Text
 
-from workshop.cli.finding_text import cut, print_findings, shortened
+from workshop.cli.finding_text import print_findings, shortened
 from workshop.cli.output import console, filled
-from workshop.cli.result_text import bar, filled_crash
+from workshop.cli.result_text import bar, figures, filled_crash
 from workshop.memory.batch_size import LargestBatch
 from workshop.memory.device_peak import DevicePeak
 from workshop.memory.growth import GrowingLine
@@ -17,7 +17,7 @@ from workshop.memory.memory_diagnosis import MemoryDiagnosis
 from workshop.memory.memory_lines import LineMemory
 from workshop.probe.memory.memory_notes import SegmentName, TensorKind
 from workshop.runs.other_load import about
-from workshop.terminal import UNITS, size_text
+from workshop.terminal import UNITS, cut, size_text
 
 LINES_OF_A_KIND, LINES_OF_UNKNOWN = 3, 12
 """Lines, at most, of each kind, and where no kind is known."""
@@ -82,15 +82,12 @@ def _headline(diagnosis: MemoryDiagnosis) -> str:
 
 def _peak(peak: DevicePeak) -> Table:
     """The kinds of tensors at the peak of a device, each with its largest lines."""
-    table = Table.grid(padding=(0, 1))
     is_snapshot = peak.segment.name == SegmentName.SNAPSHOT
     when = peak.segment.name if is_snapshot else f"{peak.segment.name}, step {peak.segment.step}"
     moment = "when an allocation failed" if is_snapshot and peak.segment.failure else "at the peak"
     whole = peak.memory.peak_bytes
     unit, unit_name = UNITS[1] if whole >= UNITS[1][0] else UNITS[2]
-    table.add_row(Text(f"{peak.device} {moment} ({when})", "bold"), Text(unit_name, "bold"), Text("share", "bold"), "")
-    for number in (1, 2):
-        table.columns[number].justify = "right"
+    table = figures(f"{peak.device} {moment} ({when})", unit_name, "share", "", right=(1, 2), padding=1)
     for kind, size in peak.kinds.items():
         table.add_row(kind, f"{size / unit:.1f}", f"{size / whole:.0%}", bar(size, whole))
         lines = [each for each in peak.lines if each.kind == kind and each.bytes >= MIN_SHARE * whole and each.file]
@@ -122,10 +119,7 @@ def _held(line: LineMemory) -> str:
 
 
 def _growing(lines: list[GrowingLine]) -> Table:
-    table = Table.grid(padding=(0, 2))
-    table.add_row(Text("grows", "bold"), Text("a step", "bold"), Text("so far", "bold"), Text("held by", "bold"))
-    for number in (1, 2):
-        table.columns[number].justify = "right"
+    table = figures("grows", "a step", "so far", "held by", right=(1, 2))
     for each in lines[:MAX_GROWING]:
         place = f"{Path(each.file).name}:{each.line}, {each.function}" if each.file else "no line known"
         until = ", each epoch" if each.until == "epoch" else ""
@@ -137,11 +131,7 @@ def _growing(lines: list[GrowingLine]) -> Table:
 
 def _host(host: HostTable) -> Table:
     """The processes: what each has by itself, and what it shares."""
-    table = Table.grid(padding=(0, 2))
-    names = ("MiB", "private", "shared", "its share", "grown by")
-    table.add_row(*(Text(each, "bold") for each in names))
-    for column in table.columns[1:]:
-        column.justify = "right"
+    table = figures("MiB", "private", "shared", "its share", "grown by", right=range(1, 5))
     workers = 0
     for each in host.processes:
         workers += each.role == WORKER
@@ -149,8 +139,8 @@ def _host(host: HostTable) -> Table:
             continue
         name = f"{each.role} {workers}" if each.role == WORKER else each.role
         memory = each.memory
-        figures = (memory.private, memory.shared, memory.pss, each.grown_bytes)
-        table.add_row(name, *(f"{figure / 2**20:.1f}" for figure in figures))
+        sizes = (memory.private, memory.shared, memory.pss, each.grown_bytes)
+        table.add_row(name, *(f"{size / 2**20:.1f}" for size in sizes))
     if workers > MAX_WORKERS:
         table.add_row(f"and {workers - MAX_WORKERS} more workers", "", "", "", "")
     table.add_row("together", "", "", f"{host.together_bytes / 2**20:.1f}", "")
@@ -163,9 +153,7 @@ def _host(host: HostTable) -> Table:
 
 def _held_in_python(held: list[dict[str, Any]]) -> Table:
     """The largest containers and arrays of the training, each with the line that fills it."""
-    table = Table.grid(padding=(0, 2))
-    table.add_row(*(Text(each, "bold") for each in ("held in Python", "MiB", "what it is", "filled at")))
-    table.columns[1].justify = "right"
+    table = figures("held in Python", "MiB", "what it is", "filled at", right=(1,))
     for each in held[:MAX_HELD]:
         place = f"{Path(each['file']).name}:{each['line']}" if each["line"] else ""
         what = each["what"] if each["dtype"] else f"{each['what']} of {each['length']}"

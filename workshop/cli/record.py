@@ -16,6 +16,7 @@ from workshop.cli.status_row import status_row
 from workshop.errors import EXIT_CRASHED, EXIT_INTERRUPTED, WorkshopError
 
 if TYPE_CHECKING:
+    from workshop.recording.run import RecordedRun
     from workshop.runs.other_load import OtherLoad
 
 SecondsOption = Annotated[
@@ -63,13 +64,7 @@ def record_lines(
     processes = f"{found.processes} process{'es' * (found.processes != 1)}"
     functions = f"{found.functions} function{'s' * (found.functions != 1)}"
     say(f"The lines of {functions} in {processes}, {found.seconds:.0f} s, are in {found.path}")
-    _say_if_busy(found.machine)
-    _say_if_over(found.is_over, seconds)
-    if found.exit_code and not found.stopped:
-        say(f"The command ended with exit code {found.exit_code}.")
-    say("Look at them:")
-    say(commands(f"workshop lines {found.path}", f"workshop lines {found.path} --html lines.html"))
-    _end(found.stopped, found.exit_code)
+    _finish(found, seconds, f"workshop lines {found.path}", f"workshop lines {found.path} --html lines.html")
 
 
 @record_app.command("py-spy", context_settings=COMMAND_FOLLOWS)
@@ -105,17 +100,13 @@ def record_py_spy(
         say(warning)
     processes = f"{found.processes} process{'es' * (found.processes != 1)}"
     say(f"{found.samples} samples of {processes} in {found.seconds:.0f} s are in {found.path}")
-    _say_if_busy(found.machine)
-    _say_if_over(found.is_over, seconds)
-    if found.exit_code and not found.stopped:
-        say(f"The command ended with exit code {found.exit_code}.")
-    elif not idle and found.most_of_a_process < 0.5 * found.seconds * rate:
+    waited = ""
+    if not idle and found.most_of_a_process < 0.5 * found.seconds * rate:
         computed = f"{found.most_of_a_process:,} of about {found.seconds * rate:,.0f} samples"
-        say(f"The busiest process was seen computing in {computed}: mostly it waited.")
-        say("To see what for, record with --idle.")
-    say("Look at them:")
-    say(commands(f"workshop py-spy-report --file {found.path}", f"workshop flamegraph --file {found.path}"))
-    _end(found.stopped, found.exit_code)
+        waited = f"The busiest process was seen computing in {computed}: mostly it waited.\n"
+        waited += "To see what for, record with --idle."
+    report, graph = (f"workshop {command} --file {found.path}" for command in ("py-spy-report", "flamegraph"))
+    _finish(found, seconds, report, graph, note=waited)
 
 
 @record_app.command("torch", context_settings=COMMAND_FOLLOWS)
@@ -241,9 +232,17 @@ def _end(stopped: BaseException | None, exit_code: int) -> NoReturn:
     raise typer.Exit(exit_code)
 
 
-def _say_if_over(is_over: bool, seconds: float | None) -> None:
-    if is_over:
+def _finish(found: "RecordedRun", seconds: float | None, *look: str, note: str = "") -> NoReturn:
+    """Say how a recorded run ended, a note if it ended well, and what shows the recording; and end as it did."""
+    _say_if_busy(found.machine)
+    if found.is_over:
         say(f"The run was ended on purpose: the {seconds:g} s of --seconds, which begin with its first step, are over.")
+    if found.exit_code and not found.stopped:
+        say(f"The command ended with exit code {found.exit_code}.")
+    elif note:
+        say(note)
+    say(f"Look at them:\n{commands(*look)}")
+    _end(found.stopped, found.exit_code)
 
 
 def _say_if_busy(machine: "OtherLoad") -> None:

@@ -14,10 +14,11 @@ from workshop.reports.report import Level, Report, ReportedLine, in_repository
 
 if TYPE_CHECKING:
     from workshop.diagnosis.diagnosis import Diagnosis
-    from workshop.diagnosis.findings import AnyFinding
+    from workshop.diagnosis.findings import Finding
     from workshop.gate.gate import GateResult
     from workshop.judge.verdict import Verdict
     from workshop.memory.memory_diagnosis import MemoryDiagnosis
+    from workshop.memory.memory_findings import MemoryFinding
     from workshop.profiles.line_change import LineChange
 
 MAX_LINES = 10
@@ -80,7 +81,7 @@ def of_memory(name: str, found: "MemoryDiagnosis") -> Report:
     return report if found.measured.is_followed else replace(report, headline="a snapshot of torch")
 
 
-def _reported(found: "AnyFinding", rough: str = "") -> ReportedLine:
+def _reported(found: "Finding | MemoryFinding", rough: str = "") -> ReportedLine:
     return ReportedLine(in_repository(found.file), found.line, found.cause, f"{found.costs(rough)} {found.words}")
 
 

@@ -1,5 +1,7 @@
 """A verdict as a person reads it, in a terminal of 80 columns, with or without colour."""
 
+from collections.abc import Iterable
+
 from rich.table import Table
 from rich.text import Text
 
@@ -81,6 +83,15 @@ def _race_phases(speed: Speed) -> Table:
         if phase == Phase.VALIDATION and not before + after:
             continue
         table.add_row(phase, f"{before:6.2f}", bar(before, longest), f"{after:6.2f}", bar(after, longest))
+    return table
+
+
+def figures(*headings: str, right: Iterable[int], padding: int = 2) -> Table:
+    """Return a table without rows; the numbers of its columns of figures, which are to the right, are `right`."""
+    table = Table.grid(padding=(0, padding))
+    table.add_row(*(Text(each, "bold") for each in headings))
+    for number in right:
+        table.columns[number].justify = "right"
     return table
 
 

@@ -8,7 +8,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
-from workshop.course import answers, kept_checks, kept_scripts, progress
+from workshop.course import kept_checks, kept_scripts, progress
+from workshop.course.answers import judge_of
 from workshop.course.answers.answer_check import AnswerCheck, Ask
 from workshop.course.kept_checks import KeptCheck
 from workshop.course.scripts import existing, is_same_code
@@ -45,8 +46,7 @@ class CheckReason(ReasonKind):
     CHANGE_IT = "change {script}, and type: {again}"
     CORRECT_IT = "correct this in {script}"
     CHECK_AGAIN = "{then}. To check again, type: {again}"
-    CHECK_AGAIN_OR_GO_ON = "{then}. To check again, type: {again}. You can go on meanwhile: {onwards}"
-    GO_ON_MEANWHILE = "{again}. You can go on meanwhile: {onwards}"
+    GO_ON_MEANWHILE = "{0}. You can go on meanwhile: {onwards}"
 
 
 def check(
@@ -146,7 +146,7 @@ def _judge(
     # Where there is something to change as well, an answer is judged if there is one: it takes no time.
     if part.question and (ask or not part.change):
         asked = AnswerCheck(part, part.question, contest.candidate, ask, contest.script, say, recording)
-        verdict = answers.judge(asked)
+        verdict = judge_of(part.question.answered_by)(asked)
         if verdict.outcome is not Outcome.DONE:
             return verdict
         state.put(asked.answered, "parts", part.name, "answer")
@@ -269,10 +269,9 @@ def _with_command(verdict: Verdict, script: Path, following: str) -> Verdict:
         return verdict
     is_undecided = verdict.outcome is Outcome.UNDECIDED
     then = verdict.next.words or (None if is_undecided else CheckReason.CORRECT_IT(script=script.name))
-    commands = {"again": f"workshop check {verdict.subject}"}
-    kind = CheckReason.CHECK_AGAIN
+    again, onwards = f"workshop check {verdict.subject}", f"workshop show {following}"
+    words = CheckReason.CHECK_AGAIN(then=str(then).rstrip("."), again=again) if then else None
     if is_undecided and following:
-        commands["onwards"] = f"workshop show {following}"
-        kind = CheckReason.CHECK_AGAIN_OR_GO_ON if then else CheckReason.GO_ON_MEANWHILE
-    words = kind(then=str(then).rstrip("."), **commands) if then or "onwards" in commands else None
-    return replace(verdict, next=NextStep(tuple(commands.values()), words))
+        words = CheckReason.GO_ON_MEANWHILE(words or again, onwards=onwards)
+        return replace(verdict, next=NextStep((again, onwards), words))
+    return replace(verdict, next=NextStep((again,), words))

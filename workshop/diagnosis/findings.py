@@ -24,36 +24,8 @@ MEASURED_MARGIN = 1.1
 """The same factor where what is saved was measured, but on a copy of the model, or of a part of the steps."""
 
 
-class AnyFinding(Protocol):
-    """Something that a script could do without, of time or of memory: why, where, what it costs and what to do."""
-
-    @property
-    def cause(self) -> str:
-        """A stable name, such as "slow-item"."""
-
-    @property
-    def file(self) -> str:
-        """The path of the script or module; empty if no line causes it."""
-
-    @property
-    def line(self) -> int | None:
-        """The line to change; None if it is not known."""
-
-    @property
-    def function(self) -> str:
-        """The function to change."""
-
-    @property
-    def process(self) -> str:
-        """The process: "training" or "worker"; in a run with several ranks, "rank 1" or "rank 1, worker"."""
-
-    @property
-    def words(self) -> str:
-        """What to do about it, in a sentence or two."""
-
-    @property
-    def is_option(self) -> bool:
-        """Whether it was better in a trial: not to use it is no fault."""
+class Ranked(Protocol):
+    """A finding, of time or of memory, that has its place among others."""
 
     @property
     def is_worth_it(self) -> bool:
@@ -63,14 +35,8 @@ class AnyFinding(Protocol):
     def order(self) -> tuple[float, ...]:
         """What findings are sorted by: first those of which others may be consequences, last the options."""
 
-    def costs(self, rough: str) -> str:
-        """Return what it costs and what may be gained, in sentences; `rough` stands before what is derived."""
 
-    def as_dict(self) -> dict[str, Any]:
-        """Return the finding as plain values for JSON."""
-
-
-SomeFinding = TypeVar("SomeFinding", bound=AnyFinding)
+SomeFinding = TypeVar("SomeFinding", bound=Ranked)
 
 
 def in_order(findings: Iterable[SomeFinding]) -> list[SomeFinding]:

@@ -21,23 +21,15 @@ class NoteKind(Enum):
 
     BUSY_MACHINE = auto()
     SHORTER_STEPS = auto()
-    """Steps became shorter meanwhile, for the same work."""
-    UNSURE_STAGE = auto()
-    """The times of a stage cannot be compared with those of the script as it is."""
-    OTHER_STEP = auto()
-    """No optimizer ends a step."""
-    LOADED_ELSEWHERE = auto()
-    """Batches are loaded in another thread."""
+    UNSURE_STAGE = auto()  # its times cannot be compared with those of the script as it is
+    OTHER_STEP = auto()  # no optimizer ends a step
+    LOADED_ELSEWHERE = auto()  # in another thread
     NO_HEADROOM = auto()
-    NO_RESULT = auto()
-    """Something was tried, and nothing came of it."""
+    NO_RESULT = auto()  # of what was tried
     NOT_TRIED = auto()
-    """There was no time to try something, or nothing to try."""
     KEPT_GRAPHS = auto()
-    """Graphs of losses are kept."""
     INTERRUPTED = auto()
-    NOT_SEEN = auto()
-    """Part of what the script did was not seen, or not recorded."""
+    NOT_SEEN = auto()  # or not recorded
 
 
 @dataclass(frozen=True)

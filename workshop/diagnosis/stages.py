@@ -35,15 +35,8 @@ def measure(
 ) -> Measurement:
     """Run a script until its steps have been measured, then end it.
 
-    Args:
-        script: any training script; it runs in the present folder, and writes what it always writes. Processes
-            that it starts to train, such as ranks, are measured, too; "torchrun" starts them itself.
-        arguments: the arguments of the script.
-        seconds: how long its steps are measured; the steps with batches from memory half as long.
-        say: told of the progress.
-        is_module: the script is named as in `python -m package.train`.
-        headroom: also measure with batches from memory.
-        thorough: try all ways to compute, however long that takes.
+    It is started as by `led`. Its steps are measured for `seconds` and, if `headroom` is asked for, with batches from
+    memory for half as long. If it is `thorough`, all ways to compute are tried, however long that takes.
 
     Raises:
         WorkshopError: there is no such script, or no training step was seen.
@@ -177,15 +170,17 @@ def _whole_batches(run: StagedRun, found: Measurement, seconds: float) -> tuple[
         run.start_again("for whole batches")
     run.script.tell("trying it with whole batches")
     steps = run.measure_loading(stage, seconds, MAX_WARM_UP * seconds)
-    return (steps.together, []) if steps else (None, [_to_no_result(run, "whole batches", seconds)])
+    if steps:
+        return steps.together, []
+    return None, [_to_no_result(run, "whole batches", seconds, "its dataset takes no list of indices")]
 
 
-def _to_no_result(run: StagedRun, what: str, seconds: float) -> Note:
+def _to_no_result(run: StagedRun, what: str, seconds: float, failed: str = "nothing could be loaded") -> Note:
     """Say why a trial of the loading came to nothing."""
     if run.ended:
         why = how_it_ended(run.error) if run.error else "the script ended before"
     elif run.last and run.last.failure:
-        why = f"nothing could be loaded: {run.last.failure}"
+        why = f"{failed}: {run.last.failure}"
     else:
         why = (
             f"the training did not come to what was loaded within {MAX_WARM_UP * seconds:.3g} s; a larger --seconds "

@@ -9,7 +9,7 @@ from workshop.judge.verdict import Speed
 from workshop.probe.phases import Phase
 from workshop.runs.other_load import OtherLoad
 
-CLEAR = 1.25
+MIN_CLEARANCE = 1.25
 """Times, at least, that a speedup is above or below the target, for a race to tell unless the pairs differ too much."""
 
 
@@ -65,7 +65,7 @@ def cause_of(result: RaceResult, speed: Speed, load: OtherLoad, is_ruled_out: bo
         return Indecision.RULED_OUT
     if speed.headroom_rate and speed.headroom_rate < speed.target * speed.rate_before:
         return Indecision.HEADROOM
-    return Indecision.NOISE if low <= 0 or math.sqrt(high / low) > CLEAR else Indecision.NEAR
+    return Indecision.NOISE if low <= 0 or math.sqrt(high / low) > MIN_CLEARANCE else Indecision.NEAR
 
 
 def reason_of(cause: Indecision, speed: Speed) -> Reason:

@@ -32,7 +32,7 @@ MAX_STEPS = 50
 SAME_VALUE = 0.05
 """Share, at most, of the mean deviation of such values by which a value may be off."""
 
-FEW = 0.02
+MAX_BY_CHANCE = 0.02
 """Share, at most, of the inputs that may differ by chance, as between two epochs of items that are always the same."""
 
 MIN_VARIETY = 0.8
@@ -138,8 +138,8 @@ def known_items(original: Ledger, ours: Items) -> Items | None:
     again = items[~first]
     before = known[[place[int(number)] for number in numbers[~first]]]
     off = np.sqrt(((again.sketches.astype(np.float64) - before.sketches) ** 2).sum(1))
-    is_same = float(np.mean(off <= SAME_INPUT * known.median_distance)) >= 1 - FEW
-    return known if is_same and _share_known(known, ours.some(1000)) >= 1 - FEW else None
+    is_same = float(np.mean(off <= SAME_INPUT * known.median_distance)) >= 1 - MAX_BY_CHANCE
+    return known if is_same and _share_known(known, ours.some(1000)) >= 1 - MAX_BY_CHANCE else None
 
 
 def is_fixed(items: Items) -> bool:
@@ -148,7 +148,10 @@ def is_fixed(items: Items) -> bool:
     if len(numbers) < 2:
         return False
     one, other = (items[items.epochs == number] for number in numbers[:2])
-    return _share_known(one, other.some(1000)) >= 1 - FEW and _share_known(other, one.some(1000)) >= 1 - FEW
+    return (
+        _share_known(one, other.some(1000)) >= 1 - MAX_BY_CHANCE
+        and _share_known(other, one.some(1000)) >= 1 - MAX_BY_CHANCE
+    )
 
 
 def _share_known(known: Items, items: Items) -> float:
@@ -183,9 +186,9 @@ def _check_known(known: Items, ours: Items, theirs: Items) -> Iterator[Reason]:
     exchanged = sum(
         place is not None and known.targets[place] != target for place, target in zip(places, some.targets, strict=True)
     )
-    if wrong > FEW * len(some):
+    if wrong > MAX_BY_CHANCE * len(some):
         yield InputReason.OF_NO_ITEM(wrong=wrong, inputs=len(some))
-    elif exchanged > FEW * len(some):
+    elif exchanged > MAX_BY_CHANCE * len(some):
         yield InputReason.OF_ANOTHER_ITEM(exchanged=exchanged, inputs=len(some))
     else:
         yield from _check_variety(ours, theirs)

@@ -11,7 +11,7 @@ from workshop.probe.events import OtherOptimizer, ParameterGroup, StepTaken
 FREE_SETTINGS = ("foreach", "fused", "capturable", "differentiable", "initial_lr", "max_lr", "min_lr", "swa_lr")
 """Optimizer settings that say how it computes, not what, and those that only a scheduler needs."""
 
-FEW_STEPS = 0.02
+MAX_STEPS_OFF = 0.02
 """Steps, at most, that another model's optimizer may take more or less for each step of the first model's."""
 
 
@@ -118,7 +118,7 @@ def check_other_optimizers(original: Ledger, candidate: Ledger) -> Iterator[Reas
         often = sum(each.steps for each in found) / theirs_followed
         expected = sum(each.steps for each in epochs) / followed
         # The last step of a run may not be noted.
-        if abs(often - expected) > FEW_STEPS + 2 / min(theirs_followed, followed):
+        if abs(often - expected) > MAX_STEPS_OFF + 2 / min(theirs_followed, followed):
             yield OptimizerReason.STEPS_SELDOM(which, candidate=often, original=expected)
         elif (most := max(each.moved for each in found)) < 0.9 * max(each.moved for each in epochs):
             yield OptimizerReason.MOVES_FEW(which, moved=most, tensors=len(shapes))

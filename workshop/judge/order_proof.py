@@ -19,7 +19,7 @@ MIN_COUNT = 10
 SAME_ORDER = 0.9
 """Rank correlation, at most, of positions in two epochs; under chance, its deviation is 1 / sqrt(items - 1)."""
 
-MANY = 25
+MIN_FOR_ALIKE = 25
 """Items, at least, for an order that is nearly the same to count as the same, and for batches to be seen again once."""
 
 SAME_PAIRS = 0.8
@@ -56,7 +56,7 @@ class _Likeness(NamedTuple):
 
     @property
     def is_same_order(self) -> bool:
-        return self.order > (SAME_ORDER if self.items >= MANY else 0.999)
+        return self.order > (SAME_ORDER if self.items >= MIN_FOR_ALIKE else 0.999)
 
 
 def repeats_order(ledger: Ledger, steps: int) -> bool:
@@ -90,7 +90,7 @@ def _company(likenesses: list[_Likeness]) -> float:
     If there are few items, it is the second largest: ten items in two batches are divided in the same way by chance, in
     1 of 126 pairs of epochs.
     """
-    are_few = likenesses[0].items < MANY and len(likenesses) > 1
+    are_few = likenesses[0].items < MIN_FOR_ALIKE and len(likenesses) > 1
     return sorted(each.company for each in likenesses)[-2 if are_few else -1]
 
 

@@ -11,12 +11,12 @@ import numpy as np
 from workshop.judge.ledger import Ledger, epochs, forwards_in, targets_in
 from workshop.judge.reasons import UNSEEN, Reason, ReasonKind
 from workshop.judge.signatures import SAME_PICTURE, Array, distance, unit, values_of
-from workshop.judge.transform_proof import FEW
+from workshop.judge.transform_proof import MAX_BY_CHANCE
 from workshop.judge.two_samples import hypergeometric
 from workshop.probe.events import SAMPLES, PhotoRead, StepTaken, is_random
 
-FEW_BLANK = 1e-4
-"""Chance, at least, of so many blank pictures among the candidate's: fewer are not by chance."""
+MIN_CHANCE_OF_BLANK = 1e-4
+"""Chance, at least, of so many blank pictures among the candidate's: more have not come by chance."""
 
 MAX_LOOKED_FOR = 500
 """Pictures of an epoch, at most, that are looked for in another one, chosen by chance."""
@@ -109,7 +109,7 @@ def slow_reads(ledger: Ledger, wasted_time_s: float) -> list[PhotoRead]:
 def check_blank(original: Ledger, candidate: Ledger) -> Iterator[Reason]:
     """Check that no more pictures are of a single colour than in the original: these cannot be followed."""
     ours, theirs = ([blank for _, blank in ledger.blank] for ledger in (original, candidate))
-    if _chance_of_blank(original, candidate) < FEW_BLANK:
+    if _chance_of_blank(original, candidate) < MIN_CHANCE_OF_BLANK:
         yield PictureReason.BLANK(candidate=(sum(theirs), len(theirs)), original=(sum(ours), len(ours)))
 
 
@@ -144,7 +144,7 @@ def check_scale(original: Ledger, candidate: Ledger) -> Iterator[Reason]:
         for channel, line in known
         if np.abs(line - expected[channel]).max() > SCALE_TOLERANCE * abs(expected[channel, 0])
     ]
-    if len(wrong) > 2 * FEW * len(known):
+    if len(wrong) > 2 * MAX_BY_CHANCE * len(known):
         channel, line = wrong[len(wrong) // 2]
         yield PictureReason.OTHER_SCALE(channel=channel, candidate=line, original=expected[channel])
 
@@ -191,7 +191,7 @@ def check_freshness(original: Ledger, candidate: Ledger) -> Iterator[Reason]:
     uses = Counter(draw for each in candidate.known_pictures for draw in each.draws)
     again = [name for (name, *_), count in uses.items() if count > 1]
     if len(again) > 0.03 * len(candidate.pictures):
-        yield PictureReason.DRAW_KEPT(again[0])
+        yield PictureReason.DRAW_KEPT(min(again))  # the same one in each run of the judge
 
 
 def share_repeated(earlier: Sequence[StepTaken], later: Sequence[StepTaken]) -> float:

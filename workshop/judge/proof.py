@@ -20,7 +20,7 @@ from workshop.judge.order_proof import check_order
 from workshop.judge.picture_proof import PICTURE_CHECKS, check_reads
 from workshop.judge.reasons import UNSEEN, Reason, ReasonKind
 from workshop.judge.step_proof import check_recomputed
-from workshop.judge.transform_proof import FEW, TRANSFORM_CHECKS, dimensions
+from workshop.judge.transform_proof import MAX_BY_CHANCE, TRANSFORM_CHECKS, dimensions
 from workshop.judge.two_samples import MAX_DEVIATIONS, RARE, TOO_RARE, Strata
 from workshop.probe.events import MAX_TARGETS
 
@@ -176,7 +176,7 @@ def check_joined(original: Ledger, candidate: Ledger) -> list[Reason]:
     """
     ours, theirs = (of.items_in(slice(None)) / max(len(of.optimizer_steps), 1) for of in (original, candidate))
     largest, of_original = (each.largest_batch.shape[0] for each in (candidate, original))
-    if largest <= of_original or abs(theirs - ours) > FEW * ours:
+    if largest <= of_original or abs(theirs - ours) > MAX_BY_CHANCE * ours:
         return []
     return [WorkReason.PASSES_JOINED(candidate=largest, original=of_original)]
 
@@ -325,7 +325,7 @@ def check_progress(original: Ledger, candidate: Ledger) -> Iterator[Reason]:
     scarcity = sum(1 / max(len(ledger.optimizer_steps), 1) for ledger in (candidate, original))
 
     def most(share: float) -> float:  # as of rows of an embedding, and of layers that are dropped now and then
-        return share + FEW + MAX_DEVIATIONS * math.sqrt(share * (1 - share) * scarcity)
+        return share + MAX_BY_CHANCE + MAX_DEVIATIONS * math.sqrt(share * (1 - share) * scarcity)
 
     idle = [share for row, share in still.items() if row < tensors and share > most(expected.get(row, 0.0))]
     if idle:
@@ -333,7 +333,11 @@ def check_progress(original: Ledger, candidate: Ledger) -> Iterator[Reason]:
     is_shared = candidate.model is not None and candidate.model.ranks > 1  # ranks exchange their buffers
     for field in ("touched", *([] if is_shared else ["touched_buffers"])):
         touched, expected = (_shares(ledger, field) for ledger in (candidate, original))
-        others = {row: of for row, of in touched.items() if of > (2 * expected[row] + FEW if row in expected else 0.0)}
+        others = {
+            row: of
+            for row, of in touched.items()
+            if of > (2 * expected[row] + MAX_BY_CHANCE if row in expected else 0.0)
+        }
         if others:
             of_model = WorkReason.PARAMETERS_TOUCHED if min(others) < tensors else WorkReason.STATE_TOUCHED
             kind = of_model if field == "touched" else WorkReason.BUFFERS_TOUCHED

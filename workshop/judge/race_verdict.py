@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from statistics import fmean
 
 from workshop.judge.contest import MIN_TARGET, Contest
-from workshop.judge.indecision import CLEAR, advice_on, cause_of, reason_of
+from workshop.judge.indecision import MIN_CLEARANCE, advice_on, cause_of, reason_of
 from workshop.judge.ledger import Ledger
 from workshop.judge.race import MAX_PAIRS, MIN_PAIRS, MIN_SURE, RaceResult, mean_ratio
 from workshop.judge.reasons import Reason, ReasonKind
@@ -31,11 +31,12 @@ class RaceReason(ReasonKind):
         "the solution reaches {solution:.1f}x here, so {target:g}x is asked for on this machine, and not {most:g}x"
     )
     UNDECIDED = "{after}the speedup may be {may_be}; {target:g}x is asked for: {cause}"
-    UNDECIDED_SLOWDOWN = "{after}its speed may be {may_be}; allowed: {allowed} slower: {cause}"
+    UNDECIDED_SLOWDOWN = "{after}its speed may be {may_be}; {target:.2g}x is asked for: {cause}"
     AFTER_PAIRS = "after {pairs} pairs of epochs, "
     OUT_OF_TIME = "after {pairs} pairs of epochs, when the time ran out, "
     RACES_DIFFER = "with {one}x in one run of both and {other}x in another, "
     PACE = "{pace} than {base}, same work"
+    MEAN_PACE = "in the mean of the pairs {0}"
     SLOWDOWN = "{0} (speed: {may_be}); allowed: {allowed} slower"
     NOT_TAKEN_AGAIN = "{base} could not take one of its own steps again: {error}"
     OTHERWISE_AGAIN = (
@@ -91,7 +92,7 @@ def verdict_on(
 
 def is_ruled_out(contest: Contest, speed: Speed) -> bool:
     """Return whether the solution itself is so slow here that this machine cannot show that a script fails."""
-    return speed.solution_ratio is not None and speed.solution_ratio < CLEAR * min(contest.target, MIN_TARGET)
+    return speed.solution_ratio is not None and speed.solution_ratio < MIN_CLEARANCE * min(contest.target, MIN_TARGET)
 
 
 def _of_solution(contest: Contest, speed: Speed) -> Iterator[Reason]:
@@ -118,8 +119,8 @@ def _undecided(
     if contest.allowed is None:
         why = RaceReason.UNDECIDED(**found, target=speed.target)
     else:
-        why = RaceReason.UNDECIDED_SLOWDOWN(**found, allowed=_percent(contest.allowed))
-        says = RaceReason.PACE(pace=_pace(result.ratio), base=contest.original_name)
+        why = RaceReason.UNDECIDED_SLOWDOWN(**found, target=speed.target)
+        says = RaceReason.MEAN_PACE(RaceReason.PACE(pace=_pace(result.ratio), base=contest.original_name))
     advice = more_time or advice_on(cause, speed, load, workers, left)
     if more_time and load.advice:
         advice = RaceReason.MORE_TIME_AND_QUIET(more_time=more_time, close=load.advice)
@@ -183,7 +184,7 @@ def how_far(result: RaceResult, left_s: float) -> str:
     pair_s = fmean(pair.before_s + pair.after_s for pair in pairs)
     if len(pairs) >= MIN_PAIRS and pair_s > left_s:
         return f"{so_far}, and the time is over"
-    at_least_s = max(1, MIN_PAIRS - len(pairs)) * pair_s
+    at_least_s = max(0, MIN_PAIRS - len(pairs)) * pair_s
     at_most_s = max(at_least_s, min((MAX_PAIRS - len(pairs)) * pair_s, left_s)) * (len(pairs) < MAX_PAIRS)
     if at_most_s < 1:
         return so_far

@@ -120,6 +120,6 @@ def why_long(passed_s: float, original_s: float, candidate_s: float, solution: b
     about_s = alone_s + (start_s + SOLUTIONS_EPOCHS * candidate_s) * solution
     if about_s <= PART_S:
         return ""
-    reasons = [f"an epoch takes {original_s:.1f} s unchanged and {candidate_s:.1f} s now"] * (alone_s > PART_S)
+    reasons = [f"the first epochs took {original_s:.1f} s unchanged and {candidate_s:.1f} s now"] * (alone_s > PART_S)
     reasons += ["the solution is timed, too, to see what this machine allows"] * solution
     return f"This takes about {about_s:.0f} s: {', and '.join(reasons)}."

@@ -18,13 +18,13 @@ SAME_DECODED = 0.03
 """Distance, at most, between signatures of decoded pictures. Honest decoders stay below 0.010; nearest-neighbour
 interpolation gives 0.6, greyscale 1.1, JPEG quality 5 0.8, a JPEG draft 0.09, bicubic interpolation 0.06."""
 
-FEW = 0.05
+MAX_BY_CHANCE = 0.05
 """Share, at most, of the steps, pictures or draws that may differ by chance."""
 
 SAME_RESULT = 0.005
 """Difference, at most, between a transform's results for the same draw; rounding to bytes gives 0.001."""
 
-ALWAYS = 0.97
+MIN_SHARE_OF_ALL = 0.97
 """Share, at least, of the pictures that a transform is seen on which is applied to all: some are lost from sight."""
 
 
@@ -76,7 +76,7 @@ def check_decoded(original: Ledger, candidate: Ledger) -> Iterator[Reason]:
     names = (each.name for each in reversed(theirs[0][0].simple) if is_random(each.name))
     first = next(names, "a random transform")  # one that contains others, as RandomApply, is not among them
     others = [each.decoded_size for each, _ in theirs if each.decoded_size not in sizes]
-    if len(others) > FEW * len(theirs):
+    if len(others) > MAX_BY_CHANCE * len(theirs):
         size, expected = (dimensions(size or ()) for size in (others[0], sizes.most_common(1)[0][0]))
         yield TransformReason.OTHER_DECODED_SIZE(first, candidate=size, original=expected)
         return
@@ -84,7 +84,7 @@ def check_decoded(original: Ledger, candidate: Ledger) -> Iterator[Reason]:
     known = {width: np.stack([decoded for _, decoded in ours if len(decoded) == width]) for width in widths}
     nearest = np.array([distance(known[len(each)], each).min() if len(each) in known else np.inf for _, each in theirs])
     wrong = nearest[nearest > SAME_DECODED]
-    if len(wrong) > 2 * FEW * len(nearest):
+    if len(wrong) > 2 * MAX_BY_CHANCE * len(nearest):
         median = np.median(wrong)
         yield TransformReason.OTHER_DECODED(first, wrong=len(wrong), pictures=len(nearest), distance=median)
 
@@ -104,14 +104,14 @@ def check_transforms(original: Ledger, candidate: Ledger) -> Iterator[Reason]:
     for name in filter(is_random, expected):
         often, seen = (sum(name in [each.name for each in picture.simple] for picture in of) for of in (ours, known))
         applied = {"seen": seen, "pictures": pictures}
-        if often < ALWAYS * len(ours):
+        if often < MIN_SHARE_OF_ALL * len(ours):
             most = min(seen + unseen, pictures)
             chance = hypergeometric(pictures, len(ours), often + most)[: most + 1].sum()
             if our_shared == 1 and chance < TOO_RARE:
                 yield TransformReason.LESS_OFTEN(name, **applied, often=often, originals=len(ours))
-        elif seen >= ALWAYS * pictures:
+        elif seen >= MIN_SHARE_OF_ALL * pictures:
             yield from _check_settings(name, original, candidate)
-        elif seen + unseen < ALWAYS * pictures:
+        elif seen + unseen < MIN_SHARE_OF_ALL * pictures:
             yield TransformReason.NOT_ON_ALL(name, **applied)
         else:
             yield TransformReason.NOT_SEEN_ON_ALL(name, **applied)
@@ -120,7 +120,7 @@ def check_transforms(original: Ledger, candidate: Ledger) -> Iterator[Reason]:
     if shared > our_shared:
         kind = TransformReason.DRAW_SHARED if our_shared > 1 else TransformReason.DRAW_NOT_OWN
         yield kind(pictures=shared, originals=our_shared)
-    if unseen > FEW * pictures and not any(each.has_gap for each in ours):
+    if unseen > MAX_BY_CHANCE * pictures and not any(each.has_gap for each in ours):
         yield TransformReason.CHANGED_UNSEEN(unseen=unseen, pictures=pictures)
 
 
@@ -146,7 +146,7 @@ def _check_no_more(original: Ledger, candidate: Ledger) -> Iterator[Reason]:
     count = Counter(name for names in theirs for name in names - expected - known or names - expected)
     replaced = expected - set().union(*theirs) or any(each.has_gap for each in original.known_pictures)
     for name, changed in count.items():
-        if changed > FEW * len(theirs):
+        if changed > MAX_BY_CHANCE * len(theirs):
             added = TransformReason.ADDED(name, changed=changed, pictures=len(theirs))
             yield TransformReason.MAY_REPLACE(added) if replaced else added
 
@@ -168,7 +168,7 @@ def check_repeated(original: Ledger, candidate: Ledger) -> Iterator[Reason]:
             yield TransformReason.OTHER_RESULT(name, differing=differing, pictures=len(found))
     errors = [each.error for each in candidate.repeated if each.error is not None]
     count = len(candidate.repeated)
-    if len(errors) > FEW * count and not any(each.error is not None for each in original.repeated):
+    if len(errors) > MAX_BY_CHANCE * count and not any(each.error is not None for each in original.repeated):
         yield TransformReason.NOT_APPLIED_AGAIN(errors=len(errors), transforms=count, error=errors[0])
 
 
@@ -184,7 +184,7 @@ def check_draws(original: Ledger, candidate: Ledger) -> Iterator[Reason]:
         return len(draws) - min(len(of_process), len(of_epoch)), len(draws)
 
     (ours, _), (again, draws) = repeated(original), repeated(candidate)
-    if not ours and again > 2 * FEW * draws:
+    if not ours and again > 2 * MAX_BY_CHANCE * draws:
         yield TransformReason.STATE_USED_BEFORE(again=again, draws=draws)
 
 

@@ -17,8 +17,8 @@ SCHEMA_VERSION = 3
 HALF_DONE = "half done"
 """The state of a part that asks for an answer and a change, when only one of them is right."""
 
-MEANINGLESS = 100
-"""Times, at least, that one end of an interval is the other, for it to say nothing about a speedup."""
+MAX_ENDS_APART = 100
+"""Times, at most, that one end of an interval is the other: beyond, it says nothing about a speedup."""
 
 
 class VerdictReason(ReasonKind):
@@ -91,7 +91,7 @@ class Speed:
     @property
     def may_be(self) -> str:
         """What the interval says of the speedup; a meaningless one says no more than the verdict."""
-        if self.high > MEANINGLESS * self.low:
+        if self.high > MAX_ENDS_APART * self.low:
             if self.low >= self.target:
                 return f"at least {self.text(self.low)}x"
             return f"below {self.target:g}x" if self.high < self.target else "anything: the pairs differ too much"

@@ -1,4 +1,8 @@
-"""Finds the line that puts something into a variable, or into what it leads to; none where several may."""
+"""Finds the line that puts something into a variable, or into what it leads to; none where several may.
+
+It is read from the source, as nothing else tells: what was filled before anybody looked is there already, and
+tracemalloc knows the line in which an entry was made, not the one that keeps it, and of most tensors neither.
+"""
 
 import ast
 import linecache

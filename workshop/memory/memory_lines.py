@@ -48,13 +48,20 @@ class LineMemory:
 def peak_segment(record: MemoryRecord, device: str) -> MemorySegment | None:
     """Return the recorded segment with the most on a device; the one that has failed, if one has.
 
-    Where the allocator was not asked, what operators allocate inside is missing: the others come first.
+    Where the allocator was not asked, what operators allocate inside is missing: of a name, the others come first.
     """
     if record.failed and has_device(record.failed, device):
         return record.failed
-    having = [(of, each) for each in record.segments for of in each.devices if of.device == device]
-    highest = max(having, key=lambda each: (each[0].allocator_bytes is not None, each[0].peak_bytes), default=None)
-    return highest[1] if highest else None
+    highest: dict[str, MemorySegment] = {}
+
+    def height(segment: MemorySegment) -> tuple[bool, int]:
+        memory = memory_of(segment, device)
+        return memory.allocator_bytes is not None, memory.peak_bytes
+
+    for each in record.segments:
+        if has_device(each, device):
+            highest[each.name] = max(highest.get(each.name, each), each, key=height)
+    return max(highest.values(), key=lambda each: memory_of(each, device).peak_bytes, default=None)
 
 
 def memory_of(segment: MemorySegment, device: str) -> TensorsOfDevice:

@@ -65,14 +65,7 @@ def measure_memory(
 ) -> MeasuredMemory:
     """Run a script until its memory has been measured, then end it.
 
-    Args:
-        script: any training script; it runs in the present folder, and writes what it always writes. "torchrun" starts
-            ranks.
-        arguments: the arguments of the script.
-        seconds: how long its steps are watched.
-        say: told of the progress.
-        is_module: the script is named as in `python -m package.train`.
-        trials: also try what would need less memory, on copies.
+    It is started as by `led`. Its steps are watched for `seconds`; then `trials` on copies show what would need less.
 
     Raises:
         WorkshopError: there is no such script, or no training step was seen.
@@ -169,11 +162,10 @@ def _measured(run: StagedRun, host: HostWatch, reports: list[StepReport], script
 
 def _killed(error: ScriptError) -> str:
     """How the system has ended the script, or one of its processes without which it could not go on; empty if not."""
-    how = str(error).removeprefix("it ")
     if error.exit_code == -signal.SIGKILL:
-        return how
+        return error.how
     who = next((who for who, says in KILLED.items() if re.search(says, error.output)), "")
-    return f"{how}, as {who} was killed by SIGKILL" if who else ""
+    return f"{error.how}, as {who} was killed by SIGKILL" if who else ""
 
 
 def _first_pid(host: HostWatch) -> list[int]:

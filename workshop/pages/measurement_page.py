@@ -1,12 +1,9 @@
 """Draws a measurement as one HTML file, which loads nothing and runs no script."""
 
-from collections import defaultdict
 from collections.abc import Iterable, Mapping
-from functools import partial
 from html import escape
-from typing import Any
 
-from workshop.pages.template import bar, bar_parts, crashed, excerpt, fill, findings, section, table
+from workshop.pages.template import Part, Values, bar, crashed, excerpts, fill, findings, row, section, table
 from workshop.probe.phases import Phase
 from workshop.runs.other_load import about
 
@@ -22,8 +19,6 @@ waits for them. A backward pass is divided among the lines of the forward pass t
 
 _COLOURS = {str(phase): phase.colour for phase in Phase}
 
-Values = Mapping[str, Any]
-
 
 def page(name: str, found: Values, sources: Mapping[str, list[str]]) -> str:
     """Return a page that shows a measurement.
@@ -36,8 +31,9 @@ def page(name: str, found: Values, sources: Mapping[str, list[str]]) -> str:
     steps = found["steps"]
     each_ms = steps["wall_s"] / steps["count"] * 1e3
     rough = about(bool(found["machine"] and found["machine"]["busy"]))
-    shown = findings(found["findings"], lambda each: f"{rough}{each['speedup']}", partial(_says, rough), sources)
+    shown = findings(((each, f"{rough}{each['speedup']}", _says(each, rough)) for each in found["findings"]), sources)
     summary = f"{steps['count']} steps in {steps['wall_s']:.1f} s, {steps['samples_per_s']:.1f} samples/s"
+    lines = excerpts(found["lines"], found["findings"], sources, _part, _ms, MIN_SHARE)
     ranks = _ranks(found["ranks"]) if found["ranks"] else ""
     body = [
         f'<p class="quiet">{escape(summary)}</p>',
@@ -46,13 +42,13 @@ def page(name: str, found: Values, sources: Mapping[str, list[str]]) -> str:
         section("Where a step's time goes", "".join([ranks, *_phases(found["synchronized"] or steps)])),
         section("What was tried", table(TRIED, tried)) if (tried := [*_tried(found)]) else "",
         section("Every measured step", _steps(steps["durations_s"])),
-        section("The lines", "".join([f'<p class="quiet">{EXPLANATION}</p>', *_sources(found, sources)])),
+        section("The lines", f'<p class="quiet">{EXPLANATION}</p>{lines}'),
         *(f"<p>{escape(note)}</p>" for note in found["notes"]),
     ]
     return fill(f"{name}: {each_ms:.1f} ms a step", f'<div class="measured">{"".join(body)}</div>', "workshop measure")
 
 
-def _says(rough: str, finding: Values) -> str:
+def _says(finding: Values, rough: str) -> str:
     """What it costs, what is gained, and what to do."""
     durations = f"A step of {finding['step_ms']:.1f} ms would take {rough}{finding['fixed']} ({finding['basis']})."
     return f"{finding['ms_a_step']:.1f} ms a step, {finding['share']:.0%} of it. {durations} {finding['words']}"
@@ -66,14 +62,12 @@ def _tried(found: Values) -> Iterable[str]:
     step_s = found["steps"]["wall_s"] / found["steps"]["count"]
     for workers, steps in found["with_workers"].items():
         gain = step_s / (steps["wall_s"] / steps["count"])
-        yield _row(f"num_workers={workers}", "", f"{gain:.2f}x", "")
+        yield row((f"num_workers={workers}", "", f"{gain:.2f}x", ""))
     for each in found["trials"]:
         gain = "" if each["error"] else f"{each['gain']:.2f}x"
-        yield _row(each["name"], each["about"], gain, each["error"] or ("" if each["has_effect"] else "without effect"))
-
-
-def _row(*cells: str) -> str:
-    return f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in cells)}</tr>"
+        yield row(
+            (each["name"], each["about"], gain, each["error"] or ("" if each["has_effect"] else "without effect"))
+        )
 
 
 def _ranks(ranks: list[Values]) -> str:
@@ -82,8 +76,7 @@ def _ranks(ranks: list[Values]) -> str:
     for each in ranks:
         steps = each["steps"]
         of_phases = (seconds / steps["count"] * 1e3 for seconds in steps["phases_s"].values())
-        cells = "".join(f"<td>{ms:.1f}</td>" for ms in (*of_phases, each["waits_ms"]))
-        rows.append(f"<tr><td>rank {each['rank']}</td>{cells}</tr>")
+        rows.append(row([f"rank {each['rank']}", *(f"{ms:.1f}" for ms in (*of_phases, each["waits_ms"]))]))
     return table(("ms a step", *Phase, "waits"), rows)
 
 
@@ -121,28 +114,11 @@ def _steps(durations_s: list[float]) -> str:
     )
 
 
-def _sources(found: Values, sources: Mapping[str, list[str]]) -> Iterable[str]:
-    """List each file around the lines that time goes into."""
-    of_files: dict[str, dict[int, list[Values]]] = defaultdict(lambda: defaultdict(list))
-    for line in found["lines"]:
-        of_files[line["file"]][line["line"]].append(line)
-    marked = {(each["file"], each["line"]) for each in found["findings"]}
-    for file, of_lines in of_files.items():
-        shares = {number: sum(each["share"] for each in lines) for number, lines in of_lines.items()}
-        wanted = {number for number, share in shares.items() if share >= MIN_SHARE}
-        if wanted and file in sources:
-            yield excerpt(file, sources[file], wanted, marked, partial(_beside, of_lines))
+def _part(line: Values) -> Part:
+    says = f"{line['phase']}, {line['process']}: {line['ms_a_step']:.1f} ms"
+    return _COLOURS[line["phase"]], min(line["share"], 1.0), says
 
 
-def _beside(of_lines: Mapping[int, list[Values]], number: int) -> tuple[str, str]:
-    lines = of_lines.get(number, [])
+def _ms(lines: list[Values]) -> str:
     together = sum(each["ms_a_step"] for each in lines)
-    parts = bar_parts(
-        (
-            _COLOURS[each["phase"]],
-            min(each["share"], 1.0),
-            f"{each['phase']}, {each['process']}: {each['ms_a_step']:.1f} ms",
-        )
-        for each in lines
-    )
-    return f"{together:.1f}" if together >= 0.05 else "", parts
+    return f"{together:.1f}" if together >= 0.05 else ""

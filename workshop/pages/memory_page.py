@@ -1,13 +1,11 @@
 """Draws the memory of a script as one HTML file, which loads nothing and runs no script."""
 
-from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from html import escape
 from pathlib import Path
-from typing import Any
 
-from workshop.pages.template import MIB, bar, bar_parts, crashed, excerpt, fill, findings, keys, section, table
+from workshop.pages.template import MIB, Part, Values, bar, crashed, excerpts, fill, findings, keys, row, section, table
 from workshop.probe.memory.memory_notes import SegmentName
 
 COLOURS = {
@@ -33,7 +31,6 @@ EXPLANATION = """\
 MiB at the peak, by the colour of the kind, beside the line that has allocated it. Who holds it is shown where the mouse
 points."""
 
-Values = Mapping[str, Any]
 Point = tuple[float, float]
 
 
@@ -45,11 +42,13 @@ def page(name: str, found: Values, sources: Mapping[str, list[str]]) -> str:
         found: what was measured as plain values, as `workshop memory --json` prints them.
         sources: the lines of each file that is named, by its path.
     """
-    could_be_freed = findings(found["findings"], lambda each: f"{each['gain_bytes'] / MIB:.1f} MiB", _says, sources)
-    shown = "".join(_sources(found, sources))
+    told = ((each, f"{each['gain_bytes'] / MIB:.1f} MiB", _says(each)) for each in found["findings"])
+    lines = [line for peak in found["peaks"] for line in peak["lines"]]
+    whole = max((each["peak_bytes"] for each in found["peaks"]), default=1) or 1
+    shown = excerpts(lines, found["findings"], sources, partial(_part, whole), _mib, MIN_SHARE)
     body = [
         f"<p><b>{escape(found['failure'])}</b></p>" if found["failure"] else crashed(found["crash"]),
-        section("What could be freed", could_be_freed) if found["followed"] else "",
+        section("What could be freed", findings(told, sources)) if found["followed"] else "",
         *(_peak(each) for each in found["peaks"]),
         section("What grows", table(GROWING, map(_growing, found["growing"]))) if found["growing"] else "",
         _host(found) if found["host"] else "",
@@ -96,17 +95,13 @@ HELD = ("held in Python by", "what", "length", "MiB", "filled at")
 def _line(line: Values) -> str:
     place = f"{Path(line['file']).name}:{line['line']}, {line['function']}" if line["file"] else ""
     held = f"{line['holder']} in {line['held_in']}" if line["holder"] else ""
-    return _row([line["kind"], place, f"{line['bytes'] / MIB:.2f}", str(line["count"]), line["since"], held])
+    return row([line["kind"], place, f"{line['bytes'] / MIB:.2f}", str(line["count"]), line["since"], held])
 
 
 def _growing(line: Values) -> str:
     place = f"{Path(line['file']).name}:{line['line']}, {line['function']}" if line["file"] else ""
     rate, size = f"{line['bytes_a_step'] / 1024:.1f}", f"{line['bytes'] / MIB:.2f}"
-    return _row([place, rate, size, line["holder"], line["until"]])
-
-
-def _row(cells: Iterable[str]) -> str:
-    return f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in cells)}</tr>"
+    return row([place, rate, size, line["holder"], line["until"]])
 
 
 def _host(found: Values) -> str:
@@ -114,7 +109,7 @@ def _host(found: Values) -> str:
     host = found["host"]
     curve = [(float(each["s"]), float(each["together_bytes"])) for each in found["timeline"]]
     rows = [
-        _row(
+        row(
             [
                 each["role"],
                 *(f"{each[name] / MIB:.1f}" for name in ("private", "shared", "pss", "grown_bytes")),
@@ -133,7 +128,7 @@ def _host(found: Values) -> str:
 
 def _held(held: Values) -> str:
     place = f"{Path(held['file']).name}:{held['line']}, {held['function']}" if held["line"] else ""
-    return _row([held["holder"], held["what"], str(held["length"]), f"{held['bytes'] / MIB:.1f}", place])
+    return row([held["holder"], held["what"], str(held["length"]), f"{held['bytes'] / MIB:.1f}", place])
 
 
 def _curve(points: Sequence[Point], label: str) -> str:
@@ -161,32 +156,12 @@ def _curve(points: Sequence[Point], label: str) -> str:
     return f'<svg class="curve" {box}>{"".join(parts)}</svg>'
 
 
-def _sources(found: Values, sources: Mapping[str, list[str]]) -> Iterator[str]:
-    """List each file around the lines that have allocated what there is at a peak, or that a finding names."""
-    of_files: dict[str, dict[int, list[Values]]] = defaultdict(lambda: defaultdict(list))
-    for line in (line for peak in found["peaks"] for line in peak["lines"]):
-        of_files[line["file"]][line["line"]].append(line)
-    marked = {(each["file"], each["line"]) for each in found["findings"] if each["line"]}
-    whole = max((each["peak_bytes"] for each in found["peaks"]), default=1) or 1
-    for file in dict.fromkeys([*of_files, *(path for path, _ in marked)]):
-        of_lines = of_files[file]
-        large = {
-            number for number, lines in of_lines.items() if sum(each["bytes"] for each in lines) >= MIN_SHARE * whole
-        }
-        wanted = large | {number for path, number in marked if path == file}
-        if wanted and file in sources:
-            yield excerpt(file, sources[file], wanted, marked, partial(_beside, of_lines, whole))
+def _part(whole: int, line: Values) -> Part:
+    size = f"{line['kind']}: {line['bytes'] / MIB:.2f} MiB"
+    says = f"{size}, since: {line['since']}, held by: {line['holder'] or '?'}"
+    return COLOURS[line["kind"]], min(line["bytes"] / whole, 1.0), says
 
 
-def _beside(of_lines: Mapping[int, list[Values]], whole: int, number: int) -> tuple[str, str]:
-    lines = of_lines.get(number, [])
+def _mib(lines: list[Values]) -> str:
     together = sum(each["bytes"] for each in lines)
-    parts = bar_parts(
-        (
-            COLOURS[each["kind"]],
-            min(each["bytes"] / whole, 1.0),
-            f"{each['kind']}: {each['bytes'] / MIB:.2f} MiB, since: {each['since']}, held by: {each['holder'] or '?'}",
-        )
-        for each in lines
-    )
-    return f"{together / MIB:.2f}" if together >= MIB / 200 else "", parts
+    return f"{together / MIB:.2f}" if together >= MIB / 200 else ""

@@ -2,12 +2,15 @@
 
 import json
 import re
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from html import escape, unescape
 from importlib.resources import files
 from pathlib import Path
 from string import Template
 from typing import Any
+
+Values = Mapping[str, Any]
 
 Part = tuple[str, float, str]
 """A part of a bar: its colour, its share of the whole width, and what it says."""
@@ -67,35 +70,19 @@ def section(heading: str, content: str) -> str:
     return f"<section><h2>{escape(heading)}</h2>{content}</section>"
 
 
-def findings(
-    found: Iterable[Mapping[str, Any]],
-    gain: Callable[[Any], str],
-    says: Callable[[Any], str],
-    sources: Mapping[str, list[str]],
-) -> str:
-    """Return a list of findings: what, where, the line itself, and what to do.
-
-    Args:
-        found: each as plain values.
-        gain: what fixing one brings, in a few words.
-        says: what is known of one, in sentences.
-        sources: the lines of each file that is named, by its path.
-    """
-    items = "".join(_finding(each, gain(each), says(each), sources) for each in found)
-    return f'<ol id="findings">{items or "<li>Nothing that was looked for.</li>"}</ol>'
-
-
-def _finding(found: Mapping[str, Any], gain: str, says: str, sources: Mapping[str, list[str]]) -> str:
-    where = code = ""
-    if found["file"] and found["line"]:
-        process = "" if found["process"] == "training" else f" ({found['process']})"
-        where = f"{Path(found['file']).name}:{found['line']}, in {found['function']}{process}"
-        lines = sources.get(found["file"], [])
-        code = f"<pre>{escape(lines[found['line'] - 1].strip())}</pre>" if len(lines) >= found["line"] else ""
-    return (
-        f'<li><span class="gain">{escape(gain)}</span><b>{escape(found["cause"])}</b> '
-        f"{escape(where)}{code}<div>{escape(says)}</div></li>"
-    )
+def findings(told: Iterable[tuple[Mapping[str, Any], str, str]], sources: Mapping[str, list[str]]) -> str:
+    """Return a list of findings, each with what fixing it brings and what is said of it: where, and the line itself."""
+    items = []
+    for found, gain, says in told:
+        where = code = ""
+        if found["file"] and found["line"]:
+            process = "" if found["process"] == "training" else f" ({found['process']})"
+            where = f"{Path(found['file']).name}:{found['line']}, in {found['function']}{process}"
+            lines = sources.get(found["file"], [])
+            code = f"<pre>{escape(lines[found['line'] - 1].strip())}</pre>" if len(lines) >= found["line"] else ""
+        what = f'<span class="gain">{escape(gain)}</span><b>{escape(found["cause"])}</b> {escape(where)}'
+        items.append(f"<li>{what}{code}<div>{escape(says)}</div></li>")
+    return f'<ol id="findings">{"".join(items) or "<li>Nothing that was looked for.</li>"}</ol>'
 
 
 def crashed(crash: Mapping[str, Any] | None) -> str:
@@ -131,17 +118,48 @@ def table(header: Sequence[str], rows: Iterable[str], kind: str = "", words: Col
     return f'<div class="scrolled"><table class="figures {kind}"><tr>{head}</tr>{"".join(rows)}</table></div>'
 
 
-def excerpt(
-    file: str, lines: list[str], wanted: set[int], found: set[tuple[str, int]], beside: Callable[[int], tuple[str, str]]
+def row(cells: Iterable[str]) -> str:
+    """Return a row of a table."""
+    return f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in cells)}</tr>"
+
+
+def excerpts(
+    lines: Iterable[Values],
+    found: Iterable[Values],
+    sources: Mapping[str, list[str]],
+    part: Callable[[Values], Part],
+    figure: Callable[[list[Values]], str],
+    min_share: float,
 ) -> str:
-    """Return the wanted lines of a file, and those around them; beside each, a figure and the parts of a bar."""
-    rows, before = [], 0
+    """Return each file around the lines that are found, or whose parts of a bar have this share at least together.
+
+    Beside each line are the figure of all that is known of it, and a bar of their parts.
+    """
+    of_files: dict[str, dict[int, list[Values]]] = defaultdict(lambda: defaultdict(list))
+    for line in lines:
+        of_files[line["file"]][line["line"]].append(line)
+    marked = {(each["file"], each["line"]) for each in found if each["line"]}
+    shown = []
+    for file in dict.fromkeys([*of_files, *(path for path, _ in marked)]):
+        beside = {number: (figure(of), list(map(part, of))) for number, of in of_files[file].items()}
+        large = {number for number, (_, parts) in beside.items() if sum(share for _, share, _ in parts) >= min_share}
+        wanted = large | {number for path, number in marked if path == file}
+        if wanted and file in sources:
+            rows = _excerpt(sources[file], wanted, {number for path, number in marked if path == file}, beside)
+            table = f'<div class="scrolled"><table class="source">{"".join(rows)}</table></div>'
+            shown.append(f"<h3>{escape(file)}</h3>{table}")
+    return "".join(shown)
+
+
+def _excerpt(
+    lines: list[str], wanted: set[int], marked: set[int], beside: Mapping[int, tuple[str, list[Part]]]
+) -> Iterator[str]:
+    before = 0
     for number, text in enumerate(lines, start=1):
         if any(abs(number - each) <= AROUND for each in wanted):
             if number > before + 1:
-                rows.append('<tr><td></td><td></td><td class="quiet">...</td><td></td></tr>')
-            figure, parts = beside(number)
-            cells = f"<td>{figure}</td><td><div>{parts}</div></td><td>{number}</td><td>{escape(text)}</td>"
-            rows.append(f'<tr class="found">{cells}</tr>' if (file, number) in found else f"<tr>{cells}</tr>")
+                yield '<tr><td></td><td></td><td class="quiet">...</td><td></td></tr>'
+            figure, parts = beside.get(number, ("", []))
+            cells = f"<td>{figure}</td><td><div>{bar_parts(parts)}</div></td><td>{number}</td><td>{escape(text)}</td>"
+            yield f'<tr class="found">{cells}</tr>' if number in marked else f"<tr>{cells}</tr>"
             before = number
-    return f'<h3>{escape(file)}</h3><div class="scrolled"><table class="source">{"".join(rows)}</table></div>'

@@ -169,13 +169,13 @@ def _without_ends(old: list[Unit], new: list[Unit], same: dict[Unit, Unit]) -> G
 def _changed(old: Sequence[Unit], new: Sequence[Unit]) -> Iterator[tuple[Unit, Unit]]:
     """Yield the statements of a gap that are similar, and to nothing else; they come in the same order."""
     if len(old) * len(new) <= 10_000:  # more take too long to compare
-        alike = {(i, j): _similarity(one.text, two.text) for i, one in enumerate(old) for j, two in enumerate(new)}
+        alike = {
+            (i, j): SequenceMatcher(None, one.text, two.text, autojunk=False).ratio()
+            for i, one in enumerate(old)
+            for j, two in enumerate(new)
+        }
         for i, j in _longest_rising(sorted(_clear(alike, least=0.6))):
             yield old[i], new[j]
-
-
-def _similarity(one: str, other: str) -> float:
-    return SequenceMatcher(None, one, other, autojunk=False).ratio()
 
 
 def _moved(old: Sequence[Unit], new: Sequence[Unit], found: Mapping[Unit, Unit]) -> Iterator[tuple[Unit, Unit]]:

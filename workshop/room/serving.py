@@ -102,7 +102,7 @@ def serve(
     listening = _listen(at)
     port = listening.getsockname()[1]
     scheme = "https" if at.certificate else "http"
-    address = at.address or f"{scheme}://{_in_url(_reached_at(at.host))}:{port}"
+    address = at.address or f"{scheme}://{_reached_at(at.host)}:{port}"
     store = Store(database)
     room = OpenRoom(store, parts, address.rstrip("/"))
     config = uvicorn.Config(
@@ -161,16 +161,12 @@ def _raise_limit_of_files() -> None:
 
 
 def _reached_at(host: str) -> str:
-    """Return the address at which others reach what listens on `host`."""
+    """Return the host at which others reach what listens on this one, as it stands in a URL."""
     if host not in ("0.0.0.0", "::", ""):
-        return host
+        return f"[{host}]" if ":" in host else host
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asking:  # nothing is sent: it only chooses the way out
         try:
             asking.connect(("192.0.2.1", 9))
             return asking.getsockname()[0]
         except OSError:
             return socket.gethostname()
-
-
-def _in_url(host: str) -> str:
-    return f"[{host}]" if ":" in host else host

@@ -67,13 +67,21 @@ class ScriptError(Exception):
     """A script ended, hung or ran away before it had done what was asked of it.
 
     `exit_code` is None if it was still running and has been killed; `output` is the end of what it printed; `script` is
-    its name; `alone` is how it fares alone, if that was tried.
+    its name; `when` it ended, such as "after 3 steps", if it did by itself; `alone` is how it fares alone, if that was
+    tried.
     """
 
-    def __init__(self, message: str, exit_code: int | None, output: str, script: str) -> None:
+    def __init__(self, message: str, exit_code: int | None, output: str, script: str, when: str = "") -> None:
         super().__init__(message)
-        self.exit_code, self.output, self.script = exit_code, output, script
+        self.exit_code, self.output, self.script, self.when = exit_code, output, script, when
         self.alone: RunAlone | None = None
+
+    @property
+    def how(self) -> str:
+        """How it ended, and when, without a subject."""
+        if self.exit_code is None:
+            return "was stopped"
+        return f"{how_ended(self.exit_code)} {self.when}".strip()
 
     @property
     def about_alone(self) -> str:
@@ -96,6 +104,11 @@ class ScriptError(Exception):
         """Return plain values for JSON."""
         alone = self.alone and asdict(self.alone)
         return {"exit_code": self.exit_code, "alone": alone, "words": self.words, "output": shorten(self.output)}
+
+
+def how_ended(exit_code: int) -> str:
+    """Return how a process ended, in a few words."""
+    return f"was killed by {signal.Signals(-exit_code).name}" if exit_code < 0 else f"ended with code {exit_code}"
 
 
 class UnseenError(ScriptError):
@@ -313,16 +326,17 @@ class Script:
         """Kill the script, and return the error of what cannot be seen."""
         return self.broken(message, UnseenError)
 
-    def broken(self, message: str, kind: type[ScriptError] = ScriptError, exit_code: int | None = None) -> ScriptError:
+    def broken(
+        self, message: str, kind: type[ScriptError] = ScriptError, exit_code: int | None = None, when: str = ""
+    ) -> ScriptError:
         """Kill the script, and return the error that says why."""
         self.stop()
-        return kind(message, exit_code, self.output.text(), self.name)
+        return kind(message, exit_code, self.output.text(), self.name, when)
 
     def ended(self, when: str) -> ScriptError:
         """Return the error of a script that has ended by itself at some time, such as "after 3 steps"."""
         exit_code = self.exit_code()
-        how = f"was killed by {signal.Signals(-exit_code).name}" if exit_code < 0 else f"ended with code {exit_code}"
-        return self.broken(f"it {how} {when}", exit_code=exit_code)
+        return self.broken(f"it {how_ended(exit_code)} {when}", exit_code=exit_code, when=when)
 
     def exit_code(self) -> int:
         """Return the exit code of a script that has closed its connection; it is an error if it goes on."""

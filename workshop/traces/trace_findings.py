@@ -45,10 +45,7 @@ class TraceCause(Enum):
     STREAM_WAIT = "other", _IDLE + "one stream's wait for another, or for an event"
     OTHER_WAIT = "other", _IDLE + "for a reason that the trace does not show: the kernels were launched in time"
     UNKNOWN_LAUNCH = "unknown", _IDLE + "before kernels whose launch is not in the trace, so the cause is not known"
-    NO_LAUNCHES = (
-        "unknown",
-        _IDLE + "before kernels whose launch is not in the trace, so the cause is not known; record the CPU, too",
-    )
+    NO_LAUNCHES = "unknown", f"{UNKNOWN_LAUNCH[1]}; record the CPU, too"
     AFTER = "after", _IDLE + "after its last kernel; see what the CPU does from then on"
     COMMUNICATION = "communication", "{hidden:.0f}% of the communication is hidden under computation; {exposed} are not"
     PAGEABLE_COPIES = (
@@ -78,12 +75,7 @@ class TraceCause(Enum):
         "rank {slow} is the slowest: in a step it works {behind} longer by itself than rank {quick}, "
         "which waits for it",
     )
-    PEAK = "memory", "at most {peak} of memory on {device} were in use at once ({when}); of that {sources}"
-    PEAK_OF_CPU = (
-        "memory",
-        "at most {peak} of memory on {device} were in use at once ({when}), without what was allocated "
-        f"{memory.BEFORE}; of that {{sources}}",
-    )
+    PEAK = "memory", "at most {peak} of memory on {device} were in use at once ({when}){unseen}; of that {sources}"
 
     def __init__(self, topic: str, words: str) -> None:
         self.topic, self.words = topic, words
@@ -266,8 +258,8 @@ def _peaks(trace: Trace) -> Iterator[TraceFinding]:
         ]
         when = row["phase"] if row["step"] is None else f"{row['phase']}, step {row['step']}"
         figures = {"peak": Bytes(row["peak(bytes)"]), "device": row["device"], "when": when}
-        cause = TraceCause.PEAK_OF_CPU if row["device"] == "cpu" else TraceCause.PEAK
-        yield TraceFinding(cause, None, "held", figures | {"sources": " and ".join(sources)})
+        figures |= {"unseen": f", without what was allocated {memory.BEFORE}" * (row["device"] == "cpu")}
+        yield TraceFinding(TraceCause.PEAK, None, "held", figures | {"sources": " and ".join(sources)})
 
 
 def _in_units(value: float, units: dict[str, float]) -> str:

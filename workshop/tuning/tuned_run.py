@@ -46,13 +46,8 @@ def tune(
 ) -> Tuning:
     """Run a script, try other settings of its DataLoader meanwhile, and end it.
 
-    Args:
-        script: any training script, as for `measure`; "torchrun" starts several ranks, which are all tuned at once.
-        arguments: the arguments of the script.
-        seconds: how long the search may take from the first step on, in about that.
-        say: told of the progress.
-        is_module: the script is named as in `python -m package.train`.
-        memory_bytes: what all processes of the script may use together; by default what the machine has.
+    It is started as by `led`; several ranks are all tuned at once. From the first step on, the search takes about
+    `seconds`. All processes may use `memory_bytes` together; by default what the machine has.
 
     Raises:
         WorkshopError: there is no such script, or no training step was seen.

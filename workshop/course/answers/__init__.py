@@ -21,8 +21,8 @@ Only the judge that is needed is imported: a check of part 3 reads no trace.
 """
 
 
-def judge(check: AnswerCheck) -> Verdict:
-    """Judge an answer in the way that its question asks for."""
-    module, _, name = JUDGES[check.question.answered_by].partition(":")
-    judged_by: Callable[[AnswerCheck], Verdict] = getattr(import_module(f"{__name__}.{module}"), name)
-    return judged_by(check)
+def judge_of(answered_by: str) -> Callable[[AnswerCheck], Verdict]:
+    """Return the function that judges an answer in the way that its question asks for."""
+    module, _, name = JUDGES[answered_by].partition(":")
+    judge: Callable[[AnswerCheck], Verdict] = getattr(import_module(f"{__name__}.{module}"), name)
+    return judge

@@ -6,6 +6,7 @@ from linecache import getline
 from pathlib import Path
 
 from workshop.course.answers.answer_check import MIN_OF_HOTTEST, AnswerCheck, typed, with_note
+from workshop.errors import WorkshopError
 from workshop.judge.reasons import Reason, ReasonKind
 from workshop.judge.verdict import Outcome, Verdict
 from workshop.profiles import line_profile, sampled_lines
@@ -44,7 +45,7 @@ def judge_profiled(check: AnswerCheck) -> Verdict:
     script, name = check.script, check.question.profiled
     check.say(f"reading the line profile of {script.name}")
     named = check.recording if check.recording and check.recording.is_file() else None
-    path = named or newest_profile(script)
+    path = named or newest_profile(script, name)
     of_all = f"workshop record lines -- {check.command}"
     run_again = of_all if check.question.recorded else f"kernprof -lv {check.command}"
     if path is None:
@@ -64,16 +65,28 @@ def judge_profiled(check: AnswerCheck) -> Verdict:
     return _judge_line(check, function, path, f"workshop lines {typed(path)}")
 
 
-def newest_profile(script: Path) -> Path | None:
-    """Return the newest line profile of a script; kernprof writes it to the folder that it is started in."""
+def newest_profile(script: Path, function: str = "") -> Path | None:
+    """Return the newest line profile of a script, one with this function if there is one; None without a profile.
+
+    It is in the folder of the script or the present one, where kernprof writes it, under any name.
+    """
     beside = script.with_name(f"{script.name}.lprof")
     by_variable = Path.cwd() / "profile_output.lprof"  # of LINE_PROFILE=1
-    recorded = [path for folder in (script.parent, Path.cwd()) for path in folder.glob(f"{script.name}*.lprof")]
+    recorded = [path for folder in (script.parent, Path.cwd()) for path in folder.glob("*.lprof")]
     found = {path.absolute(): path for path in [*recorded, by_variable] if path.is_file()}.values()
+    of_script = []
     for path in sorted(found, key=lambda path: path.stat().st_mtime, reverse=True):
-        if any(line_profile.same_file(function.file, script) for function in line_profile.read(path).functions):
+        try:
+            profile = line_profile.read(path)
+        except WorkshopError:
+            if path.name.startswith(script.name):
+                raise
+            continue  # whatever it is, it is not named after the script
+        if profile.find(script, function):
             return path
-    return beside if beside.is_file() else None
+        if any(line_profile.same_file(each.file, script) for each in profile.functions):
+            of_script.append(path)
+    return next(iter(of_script), beside if beside.is_file() else None)
 
 
 def judge_recorded(check: AnswerCheck) -> Verdict:

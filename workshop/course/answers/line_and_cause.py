@@ -24,11 +24,6 @@ def judge_line_and_cause(check: AnswerCheck) -> Verdict:
     line, cause = int(match[1]), match[2]
     right_line = line in case.right_lines(case.untouched) | case.right_lines(check.script)
     right_cause = cause == case.cause
-    kind = {
-        (True, True): FaultReason.RIGHT,
-        (True, False): FaultReason.OTHER_CAUSE,
-        (False, True): FaultReason.OTHER_LINE,
-        (False, False): FaultReason.OTHER_FAULT,
-    }[right_line, right_cause]
-    found = kind(line=line, cause=cause)
+    kinds = (FaultReason.OTHER_FAULT, FaultReason.OTHER_LINE), (FaultReason.OTHER_CAUSE, FaultReason.RIGHT)
+    found = kinds[right_line][right_cause](line=line, cause=cause)
     return check.right(found) if right_line and right_cause else check.wrong(found, f"workshop measure {check.command}")
