@@ -186,9 +186,9 @@ def test_a_check_that_takes_more_than_a_minute_says_so_at_once_and_why(check: Ch
         check("part3", "part3", seconds={"part1": 20.0, "part3": 6.0, "mine": 6.0}, warn=told.append)
     first, second = told
     assert re.match(
-        r"This takes about \d+ s: an epoch takes 20.0 s unchanged and 6.0 s now, and the solution is ", first
+        r"This takes about \d+ s: the first epochs took 20.0 s unchanged and 6.0 s now, and the solution is ", first
     )
-    assert re.fullmatch(r"This takes about \d+ s: an epoch takes 20.0 s unchanged and 6.0 s now.", second)
+    assert re.fullmatch(r"This takes about \d+ s: the first epochs took 20.0 s unchanged and 6.0 s now.", second)
     check("part6", "part6", copied="ahead", seconds={"part5": 20.0, "mine": 20.0}, warn=told.append)
     assert len(told) == 2, "there is no race"
 

@@ -14,16 +14,18 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from time import monotonic, process_time, sleep  # the script may replace those of the module
 from types import CodeType, FrameType
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from workshop.probe.event_file import EventFile
 from workshop.probe.internals import WORKER_LOOP, frame_above, frames_of, worker_argument
 from workshop.probe.listener import Listener
 from workshop.probe.observations import Role, StackSamples, WireFrame
-from workshop.probe.phase_clock import PhaseClock
 from workshop.probe.process_end import at_process_end
 from workshop.probe.settings import WRITTEN_EVERY_S
 from workshop.probe.user_code import is_user_code
+
+if TYPE_CHECKING:
+    from workshop.probe.phase_clock import PhaseClock
 
 PERIOD_S = 0.01
 """The mean time between two samples of a process."""
@@ -147,7 +149,7 @@ class StackSampler:
 class TrainingSampler(Listener):
     """Samples the thread that trains, from the first call on; a process that only loads for it has its own sampler."""
 
-    def __init__(self, events: EventFile, clock: PhaseClock) -> None:
+    def __init__(self, events: EventFile, clock: "PhaseClock") -> None:
         self._events, self._clock = events, clock
         self.goes_on_in_fork()
 
