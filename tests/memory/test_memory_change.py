@@ -1,6 +1,7 @@
 """Two measurements of memory are compared by device, kind and line."""
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,11 +11,12 @@ from workshop.errors import WorkshopError
 from workshop.memory.memory_change import memory_changes, read_saved_memory
 
 
-def values(activations: int, rate: float = 0.0) -> dict[str, Any]:
+def values(activations: int, rate: float = 0.0, steps: Sequence[int] = ()) -> dict[str, Any]:
     line = {"kind": "activations", "function": "main", "text": "out = model(x)", "file": "/a/train.py", "line": 3}
     peak = {
         "device": "cpu",
         "peak_bytes": 1000 + activations,
+        "steps_bytes": steps,
         "kinds": {"parameters": 1000, "activations": activations},
         "lines": [line | {"bytes": activations}],
     }
@@ -35,10 +37,8 @@ def test_the_same_again_is_noise() -> None:
 
 
 def test_what_the_peaks_of_steps_scatter_by_is_noise() -> None:
-    scattered = [values(activations) for activations in (9000, 9900)]
-    for each, peaks in zip(scattered, ((8000, 9900, 10000), (8200, 10900, 9100)), strict=True):
-        each["peaks"][0]["steps_bytes"] = peaks
-    assert not memory_changes(*scattered)[0].more_than_noise
+    before, after = values(9000, steps=(8000, 9900, 10000)), values(9900, steps=(8200, 10900, 9100))
+    assert not memory_changes(before, after)[0].more_than_noise
 
 
 def test_another_file_is_refused(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 from workshop.diagnosis.samples import read_observations
-from workshop.probe.event_file import EventFile
+from workshop.probe.event_file import EventFile, why_lost
 from workshop.probe.observations import Trial
 from workshop.probe.trials.gradient_use import GradientUse
 
@@ -43,6 +43,21 @@ def watched(loop: Loop, folder: Path) -> tuple[list[Trial], list[nn.Module]]:
         use.end()
     assert "grad" not in vars(nn.Parameter)
     return read_observations(folder, [os.getpid()]).raced, models
+
+
+def test_a_fault_of_what_the_script_itself_calls_does_not_reach_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("_read", "_clear"):
+        monkeypatch.setattr(GradientUse, name, lambda *_: 1 / 0)
+    found, models = watched(adversaries, tmp_path)
+    assert not found
+    assert all(torch.equal(*pair) for pair in zip(values(models), values(unwatched(adversaries)), strict=True))
+    assert "ZeroDivisionError" in why_lost(tmp_path)
+
+
+def values(models: list[nn.Module]) -> list[torch.Tensor]:
+    return [parameter for model in models for parameter in model.parameters()]
 
 
 def unwatched(loop: Loop) -> list[nn.Module]:

@@ -127,7 +127,7 @@ def test_a_fault_of_a_watcher_ends_neither_the_script_nor_the_reports(
     method: str, parent: Connection, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     broken = type("One", (Watcher,), {method: vars(Broken)[method]})
-    monkeypatch.setattr("workshop.probe.stage_watchers.watchers_for", lambda _, events: [broken(events)])
+    monkeypatch.setattr("workshop.probe.measured_training.watchers_for", lambda _, events: [broken(events)])
     training = Training()
     for stage in (TryCauses(("any",)), AsItIs(), AsItIs()):
         training.epoch()

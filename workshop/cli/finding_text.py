@@ -51,14 +51,11 @@ def print_changes(changes: Sequence[Change]) -> None:
     table = figures("ms a step" if is_time else "MiB", "before", "now", "", right=(1, 2))
     for each in changes[:MAX_CHANGES]:
         sizes = [f"{size:.1f}" if is_time else f"{size / 2**20:.2f}" for size in (each.before, each.after)]
-        table.add_row(Text(cut(each.name, MAX_NAME)), *sizes, _verdict(each))
+        verdict = Text("within the noise")
+        if each.more_than_noise:
+            verdict = Text("less", "green") if each.difference < 0 else Text("more", "red")
+        table.add_row(Text(cut(each.name, MAX_NAME)), *sizes, verdict)
     console().print("", table, sep="\n")
-
-
-def _verdict(change: Change) -> Text:
-    if not change.more_than_noise:
-        return Text("within the noise")
-    return Text("less", "green") if change.difference < 0 else Text("more", "red")
 
 
 def shortened(source: str) -> str:

@@ -123,7 +123,8 @@ def _try(run: StagedRun) -> None:
 def _measured(run: StagedRun, host: HostWatch, reports: list[StepReport], script: str) -> MeasuredMemory:
     """Put together what was measured, also if the script was ended for want of memory."""
     folder, trainers = run.script.folder, run.script.trainers
-    pids = [pid for of_rank in trainers.values() for pid in of_rank] or [*_first_pid(host)]
+    pids = [pid for of_rank in trainers.values() for pid in of_rank]
+    pids = pids or [next(iter(look.processes)) for look in host.looks[:1]]
     records = {rank: read_memory(folder, of_rank) for rank, of_rank in trainers.items()} or {
         0: read_memory(folder, pids)
     }
@@ -150,7 +151,7 @@ def _measured(run: StagedRun, host: HostWatch, reports: list[StepReport], script
         record=record,
         host=host.without([look for each in records.values() for look in each.holders_looks]),
         reports=reports,
-        steps=_together(reports),
+        steps=Stage(reports).together if reports else None,
         trainers=pids,
         ranks=records if len(records) > 1 else {},
         rank_pids=dict(trainers),
@@ -166,11 +167,3 @@ def _killed(error: ScriptError) -> str:
         return error.how
     who = next((who for who, says in KILLED.items() if re.search(says, error.output)), "")
     return f"{error.how}, as {who} was killed by SIGKILL" if who else ""
-
-
-def _first_pid(host: HostWatch) -> list[int]:
-    return [next(iter(look.processes)) for look in host.looks[:1]]
-
-
-def _together(reports: list[StepReport]) -> MeasuredSteps | None:
-    return Stage(reports).together if reports else None

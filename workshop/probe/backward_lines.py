@@ -81,7 +81,8 @@ class BackwardLines(Watcher):
         self._stacks = [_stack(node) for node in nodes]
         self._seconds: Counter[int] = Counter()
         self._present, self._since = -1, monotonic()
-        self._handles = [node.register_prehook(partial(self._enter, number)) for number, node in enumerate(nodes)]
+        enters = [self.guarded(partial(self._enter, number)) for number in range(len(nodes))]
+        self._handles = [node.register_prehook(enter) for node, enter in zip(nodes, enters, strict=True)]
 
     def after_backward(self) -> None:
         """Note the pass."""

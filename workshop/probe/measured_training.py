@@ -4,18 +4,33 @@ In the stages that are only timed it changes nothing. In others, batches come fr
 copy of the model, which needs its memory twice for a moment.
 """
 
+import hashlib
+from collections.abc import Callable
+from typing import Any
+
+from torch.utils.data import DataLoader, IterableDataset, IterDataPipe
+
 from workshop.probe.activity import ActivityListener
+from workshop.probe.audience import Audience
+from workshop.probe.backward_lines import BackwardLines
 from workshop.probe.batch_meter import BatchMeter
 from workshop.probe.event_file import EventFile
 from workshop.probe.hooks import TrainingHooks
-from workshop.probe.listener import Listener
-from workshop.probe.loader_notes import LoaderNotes
+from workshop.probe.listener import Listener, tell
+from workshop.probe.loader_hooks import LoaderHooks
+from workshop.probe.loader_settings import LoaderSettings
+from workshop.probe.memory.variables import attributes_of
+from workshop.probe.messages import LookCloser, SetStage, TryCauses
 from workshop.probe.model_calls import ModelCalls
-from workshop.probe.noted_settings import note_settings
+from workshop.probe.noted_settings import loader_number, note_settings
+from workshop.probe.observations import LoaderIterated
 from workshop.probe.settings import ProbeConfig
 from workshop.probe.stack_sampler import TrainingSampler
-from workshop.probe.stage_watchers import StageWatchers
 from workshop.probe.step_meter import StepMeter
+from workshop.probe.trials import watchers_for
+from workshop.probe.trials.kept_graphs import GraphLives
+from workshop.probe.trials.watcher import Watcher
+from workshop.probe.whole_batches import singles_of
 
 
 class ReportedTraining:
@@ -41,6 +56,77 @@ class ReportedTraining:
         self.hooks.audience.listeners = (*before, *self._notes, self.meter, *after, self._activity)
 
 
+class LoaderNotes(Listener):
+    """Notes a `LoaderIterated` at the beginning of each epoch."""
+
+    def __init__(self, events: EventFile, loading: LoaderHooks) -> None:
+        self._events, self._loading = events, loading
+
+    def goes_on_in_fork(self) -> bool:
+        """Go on in this process."""
+        return True
+
+    def on_loader_start(self, loader: DataLoader[Any]) -> None:
+        """Note the settings of a DataLoader."""
+        function = getattr(loader.collate_fn, "func", loader.collate_fn)  # of a functools.partial
+        collate = getattr(function, "__code__", None) or getattr(type(function).__call__, "__code__", None)
+        self._events.write(
+            LoaderIterated,
+            loader=loader_number(loader),
+            settings=LoaderSettings.of(loader),
+            training=self._loading.is_of_training(loader_number(loader)),
+            collate=(collate.co_name, collate.co_filename) if collate else ("", ""),
+            batches=self._loading.epochs.length(loader),
+            iterable=isinstance(loader.dataset, IterableDataset),
+            shares_out=loader.worker_init_fn is not None or isinstance(loader.dataset, IterDataPipe),
+            singles=singles_of(loader),
+            dataset_state=state_of(loader.dataset),
+        )
+
+
+class StageWatchers(Listener):
+    """Lets watchers hear of a stage, before all other listeners; of a compiled model, none.
+
+    Args:
+        events: where they note what they find.
+        audience: what they are told by.
+        models: the calls of models.
+        step: returns the number of the present step.
+    """
+
+    def __init__(self, events: EventFile, audience: Audience, models: ModelCalls, step: Callable[[], int]) -> None:
+        self._events, self._audience, self._models, self._step = events, audience, models, step
+        self.goes_on_in_fork()
+
+    def goes_on_in_fork(self) -> bool:
+        """Begin in this process without any: those of the other one stay there."""
+        self._watchers: list[Watcher] = []
+        self._graphs: GraphLives | None = None
+        return True
+
+    def on_stage(self, stage: SetStage) -> None:
+        """End the watchers of the stage before, and begin those of the next."""
+        present, is_compiled = self._audience.listeners, self._models.is_compiled()
+        tell([each for each in self._watchers if each in present], "end")  # others have given up
+        others = tuple(each for each in present if each not in self._watchers)
+        if self._graphs is None and not is_compiled:
+            self._graphs = GraphLives(self._events)
+            others = (self._graphs, *others)
+        self._watchers = [] if is_compiled else self._begun(stage)
+        self._audience.listeners = (*self._watchers, *others)
+
+    def _begun(self, stage: SetStage) -> list[Watcher]:
+        """Those of a stage; what cuts backward passes comes last, as nothing is to be tried in anomaly mode."""
+        begun: list[Watcher] = []
+        try:
+            begun += watchers_for(stage.causes, self._events) if isinstance(stage, TryCauses) else ()
+            if isinstance(stage, LookCloser) and not self._models.anomaly_mode:
+                begun.append(BackwardLines(self._events, self._step))
+        except Exception as error:
+            self._events.lose(error)
+        return begun
+
+
 def measured_training(config: ProbeConfig) -> ReportedTraining:
     """Return a training whose stacks are sampled, and in which causes are tried and watched."""
     training = ReportedTraining(config)
@@ -55,3 +141,11 @@ def measure(config: ProbeConfig) -> None:
     training = measured_training(config)
     note_settings(training.events)
     training.hooks.install()
+
+
+def state_of(dataset: Any) -> str:
+    """Return a digest of the plain attributes of a dataset, and of those that it wraps."""
+    plain = sorted(
+        (name, str(value)) for name, value in attributes_of(dataset) if type(value) in (bool, int, float, str)
+    )
+    return hashlib.blake2b(repr(plain).encode(), digest_size=8).hexdigest()

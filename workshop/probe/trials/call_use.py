@@ -168,7 +168,7 @@ class CallUse(Watcher):
         call = self._open.pop()
         nodes = [each.grad_fn for each in tree_leaves(output) if isinstance(each, torch.Tensor) and each.grad_fn]
         for node in nodes:
-            node.register_prehook(partial(self._go_through, call))
+            node.register_prehook(self.guarded(partial(self._go_through, call)))
         if nodes and call.makes_graph:
             self._with_graph.append(call)
         if call.inputs is None:

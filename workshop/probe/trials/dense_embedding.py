@@ -70,7 +70,7 @@ class DenseEmbedding(Watcher):
         """Watch the embeddings of a module that the script calls."""
         for each in module.modules():
             if isinstance(each, nn.Embedding) and each not in self.handles and each.weight.requires_grad:
-                self.handles[each] = each.register_forward_pre_hook(ModuleHook(self._note))
+                self.handles[each] = each.register_forward_pre_hook(ModuleHook(self.guarded(self._note)))
 
     def before_optimizer(self, optimizer: Optimizer) -> None:
         """Try sparse gradients of its embeddings, once a whole step was seen."""

@@ -118,7 +118,7 @@ class GradientUse(Watcher):
         self.models[module] = user_stack_here()
         for each in module.modules():
             if each not in self.handles and not isinstance(each, torch.jit.ScriptModule):  # that takes no hooks
-                self.handles[each] = each.register_forward_hook(ModuleHook(_note_output))
+                self.handles[each] = each.register_forward_hook(ModuleHook(self.guarded(_note_output)))
 
     def on_backward(self, tensors: Any) -> None:
         """Note what a pass is about to go through, and try what would be saved, if that is known by now."""
@@ -167,14 +167,14 @@ class GradientUse(Watcher):
     def _get(self, parameter: nn.Parameter) -> torch.Tensor | None:
         if not self._is_ours:
             if frame_above(1).f_code.co_name == CLEARS:
-                self._clear(parameter)
+                self.guarded(self._clear)(parameter)
             else:
-                self._read(parameter)
+                self.guarded(self._read)(parameter)
         return plain_gradient().__get__(parameter)
 
     def _set(self, parameter: nn.Parameter, value: torch.Tensor | None) -> None:
         if not self._is_ours:
-            self._clear(parameter) if value is None else self._read(parameter)
+            self.guarded(self._clear if value is None else self._read)(parameter)
         plain_gradient().__set__(parameter, value)
 
     def _delete(self, parameter: nn.Parameter) -> None:

@@ -53,7 +53,7 @@ class IgnoredTargets(Watcher):
         """Watch the linear layers of a module that the script calls."""
         for each in module.modules():
             if isinstance(each, nn.Linear) and each not in self.handles:
-                self.handles[each] = each.register_forward_hook(ModuleHook(self._note))
+                self.handles[each] = each.register_forward_hook(ModuleHook(self.guarded(self._note)))
 
     def on_loss(self, function: Callable[..., Any], args: Any, options: dict[str, Any], loss: torch.Tensor) -> None:
         """Count a loss that ignores most targets, and try its layer once there were enough."""

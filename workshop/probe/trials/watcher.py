@@ -53,6 +53,21 @@ class Watcher(Listener):
         """Count the step."""
         self.steps += 1
 
+    def guarded(self, do: Callable[..., Any]) -> Callable[..., Any]:
+        """Wrap what the script itself calls, such as a hook of a module, so that it raises nothing there."""
+
+        def guard(*about: Any) -> Any:
+            try:
+                return do(*about)
+            except Exception as error:
+                return self.events.lose(error)
+
+        return guard
+
+    def on_fault(self, fault: str) -> None:
+        """Undo what was changed, as nothing more is heard."""
+        self.end()
+
     def gives_up_alone(self, error: Exception) -> bool:
         """Let the other watchers, and what times the steps, go on."""
         self.events.lose(error)
