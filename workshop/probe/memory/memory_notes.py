@@ -126,7 +126,7 @@ class LowerPeak:
     """By how much the peak of a device would have been lower in a segment without some tensors."""
 
     cause: str
-    """The name of a `MemoryCause`, such as "gradients-kept"."""
+    """The name of a `MemoryCause`."""
     device: str
     bytes: int
     stack: int
