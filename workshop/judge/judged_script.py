@@ -216,7 +216,8 @@ class JudgedScript(Script):
         """Return the error for a script that was silent for too long; a script that takes steps is only slow."""
         if any(each.optimizer_steps for each in activities(self.folder)):
             return self.unseen(
-                f"its epochs take more than {self.patience_s:.0f} s; ask for fewer --steps: {self.seen()}"
+                f"its epochs take more than {self.patience_s:.0f} s here; close other programs, or ask for fewer "
+                f"--steps of `workshop compare`: {self.seen()}"
             )
         return super().out_of_patience()
 
