@@ -132,7 +132,7 @@ def test_the_whole_path(type_in: Type, clone: Path, data: Path) -> None:
     assert max(map(len, verdict.splitlines())) <= 80
     pass_check(clone, "part3")
     edit(clone, "    def __getitem__", "    @profile\n    def __getitem__")
-    assert "in 3 processes" in words(f"workshop record lines -- train.py small.py {check}")
+    assert "in 5 processes" in words(f"workshop record lines -- train.py small.py {check}")
     table = type_in("workshop lines --function __getitem__")
     assert "time.sleep(self.wasted_time)" in table
     assert max(map(len, table.splitlines())) <= 80
