@@ -9,11 +9,11 @@ from workshop.judge.input_proof import InputReason
 from workshop.judge.optimizer_proof import OptimizerReason
 from workshop.judge.order_proof import OrderReason
 from workshop.judge.picture_proof import PictureReason
-from workshop.judge.proof import WorkReason
 from workshop.judge.reasons import Reason, ReasonKind
 from workshop.judge.sample_proof import SampleReason
 from workshop.judge.step_proof import StepReason
 from workshop.judge.transform_proof import TransformReason
+from workshop.judge.work_proof import WorkReason
 
 T = TypeVar("T")
 CROP = "RandomResizedCrop", "scale"

@@ -353,7 +353,7 @@ def test_a_step_that_is_waited_for_is_followed_by_what_was_seen(
     (tmp_path / "mine.py").write_text("import time, torch\ntorch.nn.Linear(2, 2)(torch.ones(1, 2))\ntime.sleep(5)")
     done = workshop("-v", "measure", "mine.py")
     assert done.returncode == 2
-    assert "no end of a step yet; so far batches 0, forward 1, backward 0, optimizer 0" in done.stderr
+    assert "no end of a step yet; so far forward 1, backward 0, optimizer 0" in done.stderr
     assert "1 forward pass, no backward pass" in done.stderr.splitlines()[-1]
     assert "the hooks into the training are in place" in done.stderr, "the log"
 

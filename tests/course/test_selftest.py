@@ -13,7 +13,7 @@ from workshop.parts import Part, all_parts, find_part
 from workshop.parts.case import case_names, find_case
 
 PROVEN_ELSEWHERE = {*SCRIPTS, "part9"}
-"""The parts whose cheats are tried by judge/test_proof.py and parts/test_part9.py."""
+"""The parts whose cheats are tried by judge/test_work_proof.py and parts/test_part9.py."""
 
 OF_PARTS = {
     "part5, the script with nothing gained": r"nothing is kept: \d+ of \d+ photos were read slowly again in the second",

@@ -25,9 +25,9 @@ from workshop.judge.judged_ranks import JudgedRanks
 from workshop.judge.judged_script import JudgedScript
 from workshop.judge.ledger import Ledger, events_in
 from workshop.judge.picture_proof import check_stock
-from workshop.judge.proof import differences
 from workshop.judge.reasons import Reason
 from workshop.judge.sampled_steps import NOTHING_SEEN
+from workshop.judge.work_proof import differences
 from workshop.parts import SOLUTIONS, find_part
 from workshop.probe.events import (
     BatchCopied,

@@ -14,9 +14,9 @@ from workshop.judge.drawn_anew import check_noise
 from workshop.judge.input_proof import check_inputs, known_items
 from workshop.judge.inputs import Items, items_of
 from workshop.judge.ledger import Ledger
-from workshop.judge.proof import check_batches, check_items
 from workshop.judge.reasons import Reason
 from workshop.judge.two_samples import RARE, TOO_RARE, Strata, chance_of_batches, counts_of
+from workshop.judge.work_proof import check_batches, check_items
 
 
 def with_the_rest_slow(scripts: Sequence[str], kind: Callable[[str], str]) -> list[Any]:

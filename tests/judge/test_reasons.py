@@ -9,9 +9,9 @@ from string import Formatter
 import pytest
 
 import workshop
-from workshop.judge.proof import WorkReason
 from workshop.judge.reasons import MASK, ReasonKind
 from workshop.judge.transform_proof import TransformReason
+from workshop.judge.work_proof import WorkReason
 
 PACKAGE = Path(workshop.__file__).parent
 

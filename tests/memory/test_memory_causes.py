@@ -12,12 +12,12 @@ from made_memory import MIB, STACK, TRAINER, look, made_memory, report, row, seg
 from workshop.memory.host_watch import HostLook
 from workshop.memory.memory_causes import (
     arrays,
-    containers,
     double_precision,
-    growing,
+    growing_tensors,
     in_each_worker,
     memory_causes,
     memory_findings,
+    python_containers,
     shared_objects,
 )
 from workshop.memory.memory_findings import MemoryFinding
@@ -133,7 +133,7 @@ def test_a_container_that_grows_with_the_process() -> None:
     assert finding.bytes_a_step == pytest.approx(MIB)
     assert finding.words.startswith("log.entries, a list, grows by 100.0 entries a step, and has 9000. Keep only what")
     assert finding.basis.endswith("; the process was seen to grow")
-    for kind, told in (("Queue", containers.QUEUE_GROWS), ("deque", containers.DEQUE_GROWS)):
+    for kind, told in (("Queue", python_containers.QUEUE_GROWS), ("deque", python_containers.DEQUE_GROWS)):
         [finding] = growing_with(container(1000, 10, kind), container(9000, 90, kind))
         assert finding.kind is told
 
@@ -146,7 +146,7 @@ def test_a_cache_without_a_limit_that_never_has_the_answer() -> None:
 
     second = {"mib_a_s": 0, "segments": [segment(90, epoch=2)]}
     [finding] = growing_with(*asked(), **second)
-    assert (finding.kind, finding.line) == (containers.CACHE_GROWS, STACK[0][2])
+    assert (finding.kind, finding.line) == (python_containers.CACHE_GROWS, STACK[0][2])
     assert (finding.figures["asked"], finding.figures["answered"]) == (9000, 0)
     assert growing_with(*asked(answered=50), **second) == []
     assert growing_with(*asked(), mib_a_s=0) == [], "in the first epoch, nothing is asked for again"
@@ -241,7 +241,7 @@ def graphs(*looks: tuple[int, int], holder: str = "total") -> list[OldGraph]:
 
 def test_a_graph_that_grows_and_one_that_stays() -> None:
     [finding] = growing_with(graphs=graphs((20, 120), (60, 361)))
-    assert (finding.kind, finding.holder) == (growing.LET_GO, "total"), "what it holds besides is a number"
+    assert (finding.kind, finding.holder) == (growing_tensors.LET_GO, "total"), "what it holds besides is a number"
     assert finding.words.startswith("total keeps the graphs of steps that are over. 361 operations of 60 earlier steps")
     assert growing_with(graphs=graphs((20, 361), (60, 361))) == [], "as that of the last validation"
     [finding] = growing_with(graphs=graphs((60, 361)))
@@ -251,7 +251,7 @@ def test_a_graph_that_grows_and_one_that_stays() -> None:
 def test_a_graph_of_gradients_that_nobody_but_the_parameters_holds() -> None:
     step = segment(9, freed=lower("graph-of-gradients", 2))
     [finding] = growing_with(graphs=graphs((20, 120), (60, 361), holder=""), segments=[step])
-    assert (finding.kind, finding.line) == (growing.CYCLES, 12)
+    assert (finding.kind, finding.line) == (growing_tensors.CYCLES, 12)
     [finding] = growing_with(graphs=graphs((20, 120), (60, 361)), segments=[step])
     assert (finding.cause, finding.holder) == ("graph-kept", "total"), "a variable holds it"
 

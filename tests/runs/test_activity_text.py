@@ -46,7 +46,10 @@ def test_what_was_seen_fits_into_a_line_of_progress(tmp_path: Path) -> None:
     assert counted_activities(tmp_path) == "torch is loaded, no training yet"
     note(ProcessActivity(7, "a.py", batches=2, forwards=1), str(tmp_path))
     note(ProcessActivity(8, "a.py", batches=10), str(tmp_path))
-    assert counted_activities(tmp_path) == "batches 12, forward 1, backward 0, optimizer 0"
+    assert counted_activities(tmp_path) == "batches 12, forward 1, backward 0, optimizer 0, in 2 processes"
+    note(ProcessActivity(8, "a.py"), str(tmp_path))
+    note(ProcessActivity(7, "a.py", forwards=3), str(tmp_path))
+    assert counted_activities(tmp_path) == "forward 3, backward 0, optimizer 0", "it makes its own batches"
 
 
 def test_what_fails_before_anything_is_seen(tmp_path: Path) -> None:

@@ -26,10 +26,10 @@ from workshop.parts.case import Case
 from workshop.pets.download import OFFLINE_VARIABLE
 from workshop.pets.ensure import ensure_stand_in
 from workshop.pets.layout import BASE_FOLDER
+from workshop.runs.check_queue import turn
 from workshop.runs.machine import usable_cores
 from workshop.runs.script import Say, ScriptError
 from workshop.runs.syntax import require_syntax
-from workshop.runs.waiting_line import turn
 
 ITEMS = (39, 41, 43)
 """Items in an epoch of a check: one of these numbers; a script cannot know which. The data have 37 classes."""

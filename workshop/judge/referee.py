@@ -5,11 +5,11 @@ from pathlib import Path
 
 from workshop.judge.ledger import Ledger
 from workshop.judge.picture_proof import check_stock
-from workshop.judge.proof import check_without_gradients, differences
 from workshop.judge.reasons import UNSEEN, Reason, ReasonKind
 from workshop.judge.running_scripts import RunningScripts
 from workshop.judge.sampled_steps import take_at_same_number
 from workshop.judge.verdict import Verdict, other_work
+from workshop.judge.work_proof import check_without_gradients, differences
 from workshop.probe.messages import Repetition
 
 

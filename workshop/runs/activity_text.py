@@ -36,7 +36,10 @@ def counted_activities(folder: Path) -> str:
         "backward": sum(each.backwards for each in seen),
         "optimizer": sum(each.optimizer_steps for each in seen),
     }
-    return ", ".join(f"{name} {count}" for name, count in counts.items())
+    if not counts["batches"]:  # many scripts make their own
+        del counts["batches"]
+    active = sum(bool(activity(each)) for each in seen)
+    return ", ".join(f"{name} {count}" for name, count in counts.items()) + f", in {active} processes" * (active > 1)
 
 
 def _describe(seen: ProcessActivity) -> str:

@@ -4,7 +4,7 @@ from workshop.diagnosis.causes.computing import computing_findings
 from workshop.diagnosis.causes.data_wait import data_wait_findings
 from workshop.diagnosis.causes.gpu import gpu_findings
 from workshop.diagnosis.causes.other_work import other_work_findings
-from workshop.diagnosis.causes.tried_change import tried_findings
+from workshop.diagnosis.causes.tried_findings import tried_findings
 from workshop.diagnosis.findings import Finding, in_order, within_phase
 from workshop.diagnosis.measurement import Measurement
 from workshop.probe.phases import Phase

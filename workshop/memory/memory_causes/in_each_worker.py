@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from workshop.memory.assignments import called_at, filled_at, is_limited
 from workshop.memory.host_table import grown_bytes
-from workshop.memory.memory_causes.containers import MIN_ANSWERED, MIN_ENTRIES
+from workshop.memory.memory_causes.python_containers import MIN_ANSWERED, MIN_ENTRIES
 from workshop.memory.memory_causes.shared_objects import place_of_attribute
 from workshop.memory.memory_findings import MIN_SHARE_OF_ALL, MemoryCause, MemoryFinding
 from workshop.memory.memory_run import MeasuredMemory

@@ -7,9 +7,9 @@ from pathlib import Path
 
 from workshop.judge.bench import Bench
 from workshop.judge.ledger import Ledger
-from workshop.judge.proof import check_without_gradients
 from workshop.judge.reasons import Reason, ReasonKind
 from workshop.judge.verdict import MemoryPeaks, NextStep, Outcome, Verdict, other_work
+from workshop.judge.work_proof import check_without_gradients
 from workshop.memory.device_peak import DevicePeak
 from workshop.memory.followed_run import FollowedRun, follow
 

@@ -13,7 +13,11 @@ from said import OF_CHEATS, OF_UNSEEN_WORK, MadeReason, is_said
 from workshop import probe
 from workshop.judge.ledger import Ledger
 from workshop.judge.picture_proof import PictureReason, check_scale
-from workshop.judge.proof import (
+from workshop.judge.reasons import Reason
+from workshop.judge.step_proof import StepAspect, StepReason, check_recomputed, not_reproducible
+from workshop.judge.transform_proof import TransformReason, check_transforms
+from workshop.judge.verdict import Outcome, Verdict, VerdictReason, other_work
+from workshop.judge.work_proof import (
     WorkReason,
     check_batches,
     check_items,
@@ -22,10 +26,6 @@ from workshop.judge.proof import (
     check_progress,
     check_without_gradients,
 )
-from workshop.judge.reasons import Reason
-from workshop.judge.step_proof import StepAspect, StepReason, check_recomputed, not_reproducible
-from workshop.judge.transform_proof import TransformReason, check_transforms
-from workshop.judge.verdict import Outcome, Verdict, VerdictReason, other_work
 from workshop.probe.events import (
     ForwardPass,
     LoaderStarted,

@@ -14,8 +14,8 @@ from threading import Event, Thread
 import pytest
 
 from workshop.errors import WorkshopError
-from workshop.runs import waiting_line
-from workshop.runs.waiting_line import CORES_VARIABLE, FOLDER_VARIABLE, places, turn
+from workshop.runs import check_queue
+from workshop.runs.check_queue import CORES_VARIABLE, FOLDER_VARIABLE, places, turn
 
 PATIENCE_S = 60.0
 
@@ -55,7 +55,7 @@ def line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     folder = tmp_path / "line"
     folder.mkdir()
     monkeypatch.setenv(FOLDER_VARIABLE, str(folder))
-    monkeypatch.setattr(waiting_line, "LOOK_EVERY_S", 0.01)
+    monkeypatch.setattr(check_queue, "LOOK_EVERY_S", 0.01)
     return folder
 
 
@@ -113,7 +113,7 @@ def test_who_presses_ctrl_c_while_waiting_leaves_the_line(line: Path, check: Cal
 
 
 CHECK = """
-from workshop.runs.waiting_line import turn
+from workshop.runs.check_queue import turn
 with turn(lambda text: print(text, flush=True)):
     print("runs", flush=True)
     input()
