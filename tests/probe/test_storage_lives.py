@@ -148,7 +148,7 @@ def test_what_has_too_many_operators_is_recorded_once_and_not_counted(tmp_path: 
         torch.zeros(1)
     lives.end()
     assert allocator.end(lives.operations) is None
-    assert [look.own_bytes for look in read_memory(tmp_path, [os.getpid()]).holders_looks] == [0]
+    assert [look.own_bytes for look in read_memory(tmp_path, [os.getpid()]).probe_looks] == [0]
     allocator.begin()
     assert not torch.autograd._profiler_enabled()
 

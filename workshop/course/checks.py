@@ -26,8 +26,8 @@ from workshop.parts.case import Case
 from workshop.pets.download import OFFLINE_VARIABLE
 from workshop.pets.ensure import ensure_stand_in
 from workshop.pets.layout import BASE_FOLDER
+from workshop.probe.own_limits import usable_cores
 from workshop.runs.check_queue import turn
-from workshop.runs.machine import usable_cores
 from workshop.runs.script import Say, ScriptError
 from workshop.runs.syntax import require_syntax
 

@@ -19,8 +19,9 @@ from typing import Literal
 
 from workshop.errors import first_line
 from workshop.pets.status import report
+from workshop.probe.own_limits import usable_cores
 from workshop.recording import py_spy
-from workshop.runs.machine import core_quota, own_executable, usable_cores
+from workshop.runs.machine import core_quota, own_executable
 from workshop.runs.other_load import LoadMeter, OtherLoad
 
 OLDEST_PYTHON = (3, 11)

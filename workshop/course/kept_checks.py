@@ -24,7 +24,8 @@ from workshop.course.kept_lines import KeptLines, known_fields
 from workshop.course.progress import fingerprint
 from workshop.course.state import State
 from workshop.judge.verdict import MemoryPeaks, NotLookedAt, Outcome, Speed, Timing, Verdict
-from workshop.runs.machine import gpus, processor, usable_cores
+from workshop.probe.own_limits import usable_cores
+from workshop.runs.machine import gpus, processor
 from workshop.runs.other_load import OtherLoad
 
 FILE = "checks.jsonl"

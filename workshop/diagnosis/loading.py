@@ -16,9 +16,10 @@ from workshop.diagnosis.user_lines import Path as UserPath
 from workshop.diagnosis.user_lines import hottest
 from workshop.probe.internals import FETCH_PATH, LOADER_PATH, STARTS_OR_ENDS_WORKERS
 from workshop.probe.observations import LoaderIterated, Role
+from workshop.probe.own_limits import usable_cores
 from workshop.probe.phases import COMPUTING, Phase
 from workshop.profiles.stacks import Frame
-from workshop.runs.machine import core_quota, usable_cores
+from workshop.runs.machine import core_quota
 from workshop.runs.measured_steps import MeasuredSteps
 
 MIN_BUSY = 0.7

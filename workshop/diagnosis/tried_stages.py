@@ -8,9 +8,9 @@ from workshop.diagnosis.measurement import Measurement, Note, NoteKind
 from workshop.diagnosis.samples import Observations, observations_of
 from workshop.probe.cause import FirstLook, Moment, TriedCause
 from workshop.probe.messages import LookCloser, StepUnit, TryCauses
+from workshop.probe.own_limits import usable_cores
 from workshop.probe.phases import Phase
 from workshop.probe.trials import causes_at, tried_causes
-from workshop.runs.machine import usable_cores
 from workshop.runs.staged_run import StagedRun
 
 CLOSER_STEPS = 2

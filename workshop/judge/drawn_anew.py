@@ -60,8 +60,7 @@ def check_noise(reference: Items, rest: Items, theirs: Items) -> Difference:
     Compared are the size of the peaks, whether the same comes again, and which values go together. Draws that are in
     the reference, as those of a script with the same seed, are left out: they are part of its mean, and nearer to it.
     """
-    typical = reference.median_distance
-    rest, theirs = (items.without(reference, typical) for items in (rest, theirs))
+    rest, theirs = (items.without(reference) for items in (rest, theirs))
     found = [each[_by_chance(each.items)] for each in _draws(reference, rest, theirs)]
     if min((len(each.items) for each in found), default=0) < MIN_ITEMS:
         return 1.0, None

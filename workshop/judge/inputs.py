@@ -103,8 +103,9 @@ class Items:
         """Return sketches as whole numbers, the same ones for the same inputs."""
         return np.round(self.sketches / (SAME_INPUT * typical or 1.0)).astype(np.int64)
 
-    def without(self, others: "Items", typical: float) -> "Items":
+    def without(self, others: "Items") -> "Items":
         """Leave out what is among others, too, with the same target: scripts with the same seed share many inputs."""
+        typical = others.median_distance
         rounded = (zip(each.rounded(typical), each.targets, strict=True) for each in (others, self))
         theirs, own = ([(row.tobytes(), target) for row, target in pairs] for pairs in rounded)
         known = set(theirs)

@@ -219,8 +219,7 @@ def _counts(reference: Items, rest: Items, theirs: Items, grouping: Grouping) ->
 
 
 def _likeness(reference: Items, rest: Items, theirs: Items, grouping: Grouping) -> Difference:
-    typical = reference.median_distance
-    rest, theirs = (items.without(reference, typical) for items in (rest, theirs))  # what draws alike shares many
+    rest, theirs = (items.without(reference) for items in (rest, theirs))  # what draws alike shares many
     samples = _Samples(grouping, reference, rest, theirs)
     if not samples.are_enough:
         return 1.0, None
@@ -239,8 +238,7 @@ def _relation(reference: Items, rest: Items, theirs: Items, grouping: Grouping) 
     The line is nearer to the items that it goes through: they are left out of the others, as scripts with the same seed
     share them.
     """
-    typical = reference.median_distance
-    others, new = (items.without(reference, typical) for items in (rest, theirs))
+    others, new = (items.without(reference) for items in (rest, theirs))
     if 2 * len(others) >= len(rest):  # else there are so few different items that all of them come again
         rest, theirs = others, new
     some = [each.noted.some(10 * MAX_ITEMS) for each in (reference, rest, theirs)]

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 
 import psutil
 
-from workshop.probe.memory.memory_notes import HoldersLook
+from workshop.probe.memory.memory_notes import ProbeLook
 from workshop.runs.again_and_again import again_and_again
 from workshop.runs.memory_use import SHARED_MEMORY, free_memory
 from workshop.runs.process_tree import descendants
@@ -88,7 +88,7 @@ class HostWatch:
             more = _used_shared_memory() - self.shared_memory_before
             self.looks.append(HostLook(time.monotonic(), found, max(more, 0), free_memory()))
 
-    def without(self, looks: Sequence[HoldersLook]) -> "HostWatch":
+    def without(self, looks: Sequence[ProbeLook]) -> "HostWatch":
         """Return the same without what looking for holders has made private to a process that shares it otherwise.
 
         This holds until another process begins or ends: then other memory is shared.

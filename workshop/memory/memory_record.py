@@ -11,10 +11,10 @@ from workshop.probe.memory.memory_notes import (
     AttributeObjects,
     HeldObject,
     HeldObjects,
-    HoldersLook,
     MemorySegment,
     MemoryTrial,
     OldGraph,
+    ProbeLook,
     SegmentName,
     TensorRow,
     TouchedAttribute,
@@ -35,7 +35,7 @@ class MemoryRecord:
     graphs: list[OldGraph] = field(default_factory=list)
     validation_graphs: list[OldGraph] = field(default_factory=list)
     """Those that go back to earlier batches of a validation."""
-    holders_looks: list[HoldersLook] = field(default_factory=list)
+    probe_looks: list[ProbeLook] = field(default_factory=list)
     held: list[HeldObjects] = field(default_factory=list)
     objects: list[AttributeObjects] = field(default_factory=list)
     touched: list[TouchedAttribute] = field(default_factory=list)
@@ -116,8 +116,8 @@ def _enter(found: MemoryRecord, event: object) -> None:
             found.segments.append(_numbered(found, event))
         case OldGraph():
             (found.validation_graphs if event.validation else found.graphs).append(event)
-        case HoldersLook():
-            found.holders_looks.append(event)
+        case ProbeLook():
+            found.probe_looks.append(event)
         case HeldObjects():
             found.held.append(event)
         case AttributeObjects():

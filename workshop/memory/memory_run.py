@@ -149,7 +149,7 @@ def _measured(run: StagedRun, host: HostWatch, reports: list[StepReport], script
         notes.append("The script ended before holders were looked for; let it train for longer.")
     return MeasuredMemory(
         record=record,
-        host=host.without([look for each in records.values() for look in each.holders_looks]),
+        host=host.without([look for each in records.values() for look in each.probe_looks]),
         reports=reports,
         steps=Stage(reports).together if reports else None,
         trainers=pids,

@@ -10,10 +10,7 @@ import sysconfig
 from pathlib import Path
 from typing import Any
 
-
-def usable_cores() -> int:
-    """Return the number of cores that this process may run on."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+from workshop.probe.own_limits import usable_cores
 
 
 def processor() -> str:

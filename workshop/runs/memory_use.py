@@ -7,7 +7,7 @@ from pathlib import Path
 
 import psutil
 
-from workshop.probe.control_groups import free_in_groups
+from workshop.probe.own_limits import free_in_groups
 
 SHARED_MEMORY = Path("/dev/shm")
 """Where the processes of torch hand tensors over, on Linux."""

@@ -11,8 +11,9 @@ from typing import Any, Self
 
 import psutil
 
+from workshop.probe.own_limits import usable_cores
 from workshop.runs.again_and_again import again_and_again
-from workshop.runs.machine import core_quota, group_seconds, usable_cores
+from workshop.runs.machine import core_quota, group_seconds
 
 BUSY_SHARE = 0.1
 """Share of the usable cores, at least, that other programs use on a busy machine."""

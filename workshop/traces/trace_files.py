@@ -9,8 +9,8 @@ from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
 
+from workshop.probe.own_limits import usable_cores
 from workshop.runs.load_beside import busy_note
-from workshop.runs.machine import usable_cores
 from workshop.terminal import some_of
 from workshop.traces import nsys_report
 from workshop.traces.decoding import NO_TRACE, WRITES_ONE, TraceError

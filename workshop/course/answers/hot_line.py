@@ -10,7 +10,7 @@ from workshop.errors import WorkshopError
 from workshop.judge.reasons import Reason, ReasonKind
 from workshop.judge.verdict import Outcome, Verdict
 from workshop.profiles import line_profile, sampled_lines
-from workshop.profiles.line_profile import Function
+from workshop.profiles.line_profile import Function, LineProfile
 from workshop.profiles.stacks import Recording
 from workshop.recording.py_spy import FOLDER
 
@@ -70,23 +70,31 @@ def newest_profile(script: Path, function: str = "") -> Path | None:
 
     It is in the folder of the script or the present one, where kernprof writes it, under any name.
     """
+    newest = None
+    for path, profile in _profiles_of(script):
+        if profile.find(script, function):
+            return path
+        newest = newest or path
     beside = script.with_name(f"{script.name}.lprof")
-    by_variable = Path.cwd() / "profile_output.lprof"  # of LINE_PROFILE=1
-    recorded = [path for folder in (script.parent, Path.cwd()) for path in folder.glob("*.lprof")]
-    found = {path.absolute(): path for path in [*recorded, by_variable] if path.is_file()}.values()
-    of_script = []
-    for path in sorted(found, key=lambda path: path.stat().st_mtime, reverse=True):
+    return newest or (beside if beside.is_file() else None)
+
+
+def _profiles_of(script: Path) -> Iterator[tuple[Path, LineProfile]]:
+    """Yield the line profiles of a script, the newest first; what is no profile counts if it is named after the script.
+
+    Raises:
+        WorkshopError: one that is named after the script is no line profile.
+    """
+    found = {path.absolute() for folder in (script.parent, Path.cwd()) for path in folder.glob("*.lprof")}
+    for path in sorted(filter(Path.is_file, found), key=lambda path: path.stat().st_mtime, reverse=True):
         try:
             profile = line_profile.read(path)
         except WorkshopError:
             if path.name.startswith(script.name):
                 raise
-            continue  # whatever it is, it is not named after the script
-        if profile.find(script, function):
-            return path
-        if any(line_profile.same_file(each.file, script) for each in profile.functions):
-            of_script.append(path)
-    return next(iter(of_script), beside if beside.is_file() else None)
+            continue
+        if any(line_profile.same_file(function.file, script) for function in profile.functions):
+            yield path, profile
 
 
 def judge_recorded(check: AnswerCheck) -> Verdict:

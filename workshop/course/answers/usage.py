@@ -9,9 +9,10 @@ from nvitop import ResourceMetricCollector
 from workshop.course.answers.answer_check import AnswerCheck
 from workshop.judge.reasons import ReasonKind
 from workshop.judge.verdict import Verdict
+from workshop.probe.own_limits import usable_cores
 from workshop.probe.phases import Phase
 from workshop.runs.check_queue import turn
-from workshop.runs.machine import core_quota, gpus, usable_cores
+from workshop.runs.machine import core_quota, gpus
 from workshop.runs.process_tree import cpu_seconds
 from workshop.runs.syntax import require_syntax
 

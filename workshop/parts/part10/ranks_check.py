@@ -10,7 +10,7 @@ from workshop.judge.judged_ranks import JudgedRanks
 from workshop.judge.ledger import Ledger
 from workshop.judge.reasons import Reason, ReasonKind
 from workshop.judge.verdict import NextStep, Outcome, Timing, Verdict
-from workshop.runs.machine import usable_cores
+from workshop.probe.own_limits import usable_cores
 
 PAIRS = 3
 """Pairs of epochs of which the median is the speedup."""

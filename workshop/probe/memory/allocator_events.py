@@ -11,7 +11,7 @@ from torch.profiler import ProfilerActivity, profile
 
 from workshop.probe.event_file import EventFile
 from workshop.probe.internals import allocations_of
-from workshop.probe.memory.memory_notes import HoldersLook
+from workshop.probe.memory.memory_notes import ProbeLook
 from workshop.probe.process_end import at_process_end
 from workshop.probe.profiled_scopes import ProfiledScopes
 
@@ -65,7 +65,7 @@ class AllocatorEvents:
             self._are_too_many = True
             del profiler
             _give_back()
-            self._events.write(HoldersLook, began_s=self._began_s, own_bytes=0)
+            self._events.write(ProbeLook, began_s=self._began_s, own_bytes=0)
             return None
         events = list[tuple[int, int]]()
         present = set[int]()

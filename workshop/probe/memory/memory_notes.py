@@ -236,7 +236,7 @@ class HeldObjects(Event):
 
 
 @dataclass(frozen=True)
-class HoldersLook(Event):
+class ProbeLook(Event):
     """What was looked at meanwhile has taken memory that is not the script's; what it touches is no longer shared."""
 
     began_s: float

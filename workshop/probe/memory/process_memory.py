@@ -7,7 +7,7 @@ from mmap import PAGESIZE
 from time import monotonic  # the script may replace that of the module
 
 from workshop.probe.event_file import EventFile
-from workshop.probe.memory.memory_notes import HoldersLook
+from workshop.probe.memory.memory_notes import ProbeLook
 
 ROLLUP = "/proc/self/smaps_rollup"
 PAGES = "/proc/self/pagemap"
@@ -43,7 +43,7 @@ def noting_own_pages(events: EventFile) -> Iterator[None]:
     yield
     with suppress(OSError):
         after = shared_bytes()
-    events.write(HoldersLook, began_s=began_s, own_bytes=max(before - after, 0))
+    events.write(ProbeLook, began_s=began_s, own_bytes=max(before - after, 0))
 
 
 def _rolled_up(*names: bytes) -> int:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import torch
 
-from workshop.probe.control_groups import free_in_groups
+from workshop.probe.own_limits import free_in_groups
 
 MAX_SHARE_OF_FREE = 0.5
 """Share of the free memory, at most, that copies may take: the script may need more, too."""

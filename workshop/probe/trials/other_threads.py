@@ -1,6 +1,5 @@
 """Another number of threads for each operator: small operators wait for their threads, large ones can use more."""
 
-import os
 from collections.abc import Callable, Generator
 from time import monotonic
 from typing import Any
@@ -9,6 +8,7 @@ import torch
 from torch import nn
 
 from workshop.probe.cause import PASSES, CausePlace, Extent, FirstLook, Moment, TriedCause
+from workshop.probe.own_limits import usable_cores
 from workshop.probe.phases import COMPUTING
 from workshop.probe.trials.copies import copied_model, forward_and_backward
 from workshop.probe.trials.trial_race import NothingToTryError, Pass
@@ -78,11 +78,6 @@ def other_threads(model: nn.Module, inputs: Any, options: Any) -> Generator[Pass
     finally:
         torch.set_num_threads(before)
     return f"{best} thread{'s' * (best > 1)}"
-
-
-def usable_cores() -> int:
-    """Return the number of cores that this process may run on."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _doubled(number: int, most: int) -> list[int]:

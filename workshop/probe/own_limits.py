@@ -1,5 +1,6 @@
-"""The memory that the control groups of Linux leave to this process."""
+"""What this process may use: its cores, and the memory that the control groups of Linux leave to it."""
 
+import os
 from contextlib import suppress
 from pathlib import Path
 
@@ -31,3 +32,8 @@ def free_in_groups(root: Path = Path("/")) -> int | None:
             if folder == top:
                 break
     return min(free, default=None)
+
+
+def usable_cores() -> int:
+    """Return the number of cores that this process may run on."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
