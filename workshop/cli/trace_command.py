@@ -174,7 +174,7 @@ def _print(
 
 def _diff(paths: list[Path], names: list[str] | None, as_json: bool, as_csv: bool, html: Path | None) -> None:
     from workshop.cli import trace_text
-    from workshop.traces.comparison.difference import compare
+    from workshop.traces.comparison import compare
 
     if len(paths) != 2:
         raise typer.BadParameter("takes two traces, or two folders of them: BEFORE AFTER", param_hint="--diff")

@@ -7,11 +7,9 @@ from workshop.cli.output import filled, plain_table
 from workshop.parts import taught_in
 from workshop.terminal import cut, wrapped
 from workshop.traces.breakdown import Row
-from workshop.traces.comparison import step_times
+from workshop.traces.comparison import RunDifference, TimeChange, step_times
 from workshop.traces.comparison.change_text import sentences
-from workshop.traces.comparison.difference import RunDifference, TimeChange
-from workshop.traces.table_text import MAX_ROWS, short, text_table
-from workshop.traces.tables import NOTHING, TABLES
+from workshop.traces.tables import MAX_ROWS, NOTHING, TABLES, short, text_table
 from workshop.traces.trace_files import Traces
 from workshop.traces.trace_findings import TraceFinding, all_clear
 

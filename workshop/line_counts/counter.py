@@ -23,7 +23,7 @@ from typing import Any, NoReturn
 
 from line_profiler import LineProfiler
 
-from workshop.line_counts.counts import MAIN, SUFFIX, ProcessCounts
+from workshop.line_counts import MAIN, SUFFIX, ProcessCounts
 from workshop.line_counts.import_hook import ImportHook
 from workshop.probe.after_import import after_import
 from workshop.probe.internals import SET_SIGNALS, SIGNAL_MODULE, WORKER_LOOP, worker_argument

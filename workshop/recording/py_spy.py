@@ -17,9 +17,7 @@ from workshop.errors import CrashError, WorkshopError, first_line
 from workshop.profiles import stacks
 from workshop.profiles.stacks import Process, Stack
 from workshop.recording.output_paths import output_path
-from workshop.recording.run import RecordedRun, Run, require_command
-from workshop.recording.slurm import job_script
-from workshop.recording.time_limit import TimeLimit
+from workshop.recording.run import RecordedRun, Run, TimeLimit, job_script, require_command
 from workshop.runs import load_beside
 from workshop.runs.machine import find_executable
 from workshop.runs.process_tree import ProcessTree, command_of

@@ -13,8 +13,7 @@ from workshop.errors import CrashError, WorkshopError
 from workshop.probe import wire
 from workshop.probe.settings import PROFILER_VARIABLE, REPORTS, ProfilerOptions, ProfilerReport
 from workshop.recording.output_paths import TRACES, free_folder
-from workshop.recording.run import RecordedRun, Run, as_command
-from workshop.recording.slurm import job_script
+from workshop.recording.run import RecordedRun, Run, as_command, job_script
 from workshop.runs import load_beside
 from workshop.runs.activity_text import describe_activities
 from workshop.runs.script import Say, probe_environment

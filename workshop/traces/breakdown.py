@@ -32,17 +32,6 @@ KERNEL_WAIT_NS = 30_000
 Row = dict[str, Any]
 
 
-class Launched(NamedTuple):
-    """Launching calls on the CPU, each with the event that it launched: columns of equal length, times in ns."""
-
-    name: Ints
-    correlation: Ints
-    cpu_duration: Ints
-    gpu_duration: Ints
-    launch_delay: Ints
-    """The time from the end of the call to the begin on the device, or 0."""
-
-
 def kinds(trace: Trace) -> Ints:
     """Return the index in `KINDS` of each row of `trace.gpu`."""
     memory = (trace.of(*COPY, *SET) | trace.named(DEVICE_COPY))[trace.on_gpu]
@@ -191,29 +180,26 @@ def comm_comp(trace: Trace) -> Row:
     return {"communication_time(us)": whole / 1000, "comp_comm_overlap_pctg": _percent(whole - exposed, whole)}
 
 
-def launches(trace: Trace) -> Launched:
-    """Return every kernel, copy and set whose launch is in the trace, be it by CUDA's runtime or driver, or by HIP."""
-    calls, events = trace.launched
-    delay = np.maximum(events.ts - calls.end, 0)
-    order = np.argsort(calls.ts, kind="stable")
-    columns = (events.name, events.correlation, calls.dur, events.dur, delay)
-    return Launched(*(column[order] for column in columns))
-
-
 def launch_summary(trace: Trace) -> Row:
-    """Return how the CPU keeps up with the device; in µs."""
-    found = launches(trace)
-    if not len(found.name):
+    """Return how the CPU keeps up with the device, by what has its launch in the trace; in µs."""
+    calls, events = trace.launched
+    if not len(calls):
         return {"launches": 0}
-    longer = np.count_nonzero(found.cpu_duration > found.gpu_duration)
+    delay = launch_delays(trace)
     return {
-        "launches": len(found.name),
-        "cpu_duration(us)": float(found.cpu_duration.mean()) / 1000,
-        "gpu_duration(us)": float(found.gpu_duration.mean()) / 1000,
-        "median_launch_delay(us)": float(np.median(found.launch_delay)) / 1000,
-        "max_launch_delay(us)": int(found.launch_delay.max()) / 1000,
-        "launched_longer_than_run_pctg": 100 * longer / len(found.name),
+        "launches": len(calls),
+        "cpu_duration(us)": float(calls.dur.mean()) / 1000,
+        "gpu_duration(us)": float(events.dur.mean()) / 1000,
+        "median_launch_delay(us)": float(np.median(delay)) / 1000,
+        "max_launch_delay(us)": int(delay.max()) / 1000,
+        "launched_longer_than_run_pctg": 100 * np.count_nonzero(calls.dur > events.dur) / len(calls),
     }
+
+
+def launch_delays(trace: Trace) -> Ints:
+    """Return for each row of `Trace.launched` the ns from the end of the call to the begin on the device, or 0."""
+    calls, events = trace.launched
+    return np.maximum(events.ts - calls.end, 0)
 
 
 def kernel_types(trace: Trace, among: Sequence[str] = KINDS) -> list[Row]:

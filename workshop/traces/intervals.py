@@ -1,11 +1,23 @@
-"""Computes unions, intersections and differences of time intervals, and groups values."""
+"""Columns of numbers; unions, intersections and differences of time intervals; and sums and values by group."""
 
-from typing import NamedTuple
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 Ints = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Columns:
+    """Columns of equal length: the fields of a subclass."""
+
+    def __len__(self) -> int:
+        return len(next(iter(vars(self).values())))
+
+    def __getitem__(self, rows: Any) -> Self:
+        return type(self)(*(column[rows] for column in vars(self).values()))
 
 
 class Spans(NamedTuple):

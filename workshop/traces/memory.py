@@ -44,7 +44,7 @@ class DeviceMemory(NamedTuple):
     @property
     def alive(self) -> Mask:
         """Which events allocated what is in use at the peak."""
-        position = np.arange(len(self.events.ts))
+        position = np.arange(len(self.events))
         return (self.events.size > 0) & (position <= self.peak) & (_released(self.events) > self.peak)
 
 
@@ -101,7 +101,7 @@ def held(trace: Trace) -> list[Row]:
     rows: list[Row] = []
     for memory in _in_use(trace):
         alive = memory.alive
-        found = _holders(trace, memory.events.rows(alive), memory.phase[alive])
+        found = _holders(trace, memory.events[alive], memory.phase[alive])
         before = memory.peak_bytes - sum(row["bytes"] for row in found)
         if before > 0:
             found.append({"name": BEFORE, "allocated_in": None, "phase": None, "count": None, "bytes": before})
@@ -142,10 +142,10 @@ def _devices(trace: Trace) -> list[DeviceMemory]:
     """Return the memory of each device."""
     memories = []
     events = trace.allocations
-    phase = _phase_at(trace, events.ts) if len(events.ts) else events.ts
+    phase = _phase_at(trace, events.ts) if len(events) else events.ts
     for kind, number in sorted({*zip(events.device_type.tolist(), events.device_id.tolist(), strict=True)}):
         here = (events.device_type == kind) & (events.device_id == number)
-        found = events.rows(here)
+        found = events[here]
         in_use = found.allocated if found.allocated.any() else np.cumsum(found.size)
         name = DEVICE_TYPES.get(kind, f"device of type {kind}")
         place = name if number < 0 else f"{name}:{number}"
@@ -167,7 +167,7 @@ def _released(events: Allocations) -> Ints:
 
     The rows are of one device.
     """
-    rows = np.arange(len(events.ts))
+    rows = np.arange(len(events))
     order = np.lexsort((rows, events.address))
     same = events.address[order][1:] == events.address[order][:-1]
     released = np.full(len(rows), len(rows))

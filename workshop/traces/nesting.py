@@ -28,7 +28,7 @@ def inside(outer: EventColumns, inner: EventColumns | Allocations) -> tuple[Ints
 def around(outer: EventColumns, inner: EventColumns | Allocations) -> tuple[Ints, Ints]:
     """Return for each inner event the rows of the shortest and the longest outer event around it, or -1."""
     of_outer, of_inner = inside(outer, inner)
-    shortest, longest = np.full(len(inner.ts), -1), np.full(len(inner.ts), -1)
+    shortest, longest = np.full(len(inner), -1), np.full(len(inner.ts), -1)
     order = np.lexsort((outer.ts[of_outer], -outer.dur[of_outer]))  # what is written last remains
     shortest[of_inner[order]] = of_outer[order]
     order = order[::-1]

@@ -10,7 +10,7 @@ from typing import Any
 from workshop.probe.phases import Phase
 from workshop.terminal import cut
 from workshop.traces import breakdown, memory
-from workshop.traces.path import critical_path
+from workshop.traces.path import of_typical_step
 from workshop.traces.path.dependencies import COMMUNICATION, DATA, KINDS, UNKNOWN
 from workshop.traces.steps import stragglers, traced_steps
 from workshop.traces.trace import DATA_WAIT, Trace
@@ -150,7 +150,7 @@ def _data_wait(trace: Trace) -> Iterator[TraceFinding]:
     waiting = sum(step.phases[Phase.DATA_WAIT] for step in steps)
     figures: dict[str, Any] = {"part": waiting / whole, "waiting": Ns(waiting)}
     share = waiting / whole * _share_of_steps(trace)
-    path = critical_path.of_typical_step(trace)
+    path = of_typical_step(trace)
     if path and (without := [operator.without for operator in path.operators if re.match(DATA_WAIT, operator.name)]):
         figures |= {"step": path.window.name, "without": Ns(without[0]), "took": Ns(path.duration)}
         yield TraceFinding(TraceCause.DATA_WAIT_OF_STEP, share, "steps", figures)
@@ -206,7 +206,7 @@ def _cpu(trace: Trace, whole_us: float) -> Iterator[TraceFinding]:
 
 
 def _critical_path(trace: Trace) -> Iterator[TraceFinding]:
-    path = critical_path.of_typical_step(trace)
+    path = of_typical_step(trace)
     operators = [operator for operator in path.operators if not re.match(DATA_WAIT, operator.name)] if path else []
     if path is None or not operators:
         return

@@ -8,13 +8,14 @@ import math
 import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from workshop.traces.breakdown import IDLE, KERNEL_WAIT_NS, KINDS, Row
-from workshop.traces.intervals import Ints, pairs
+from workshop.traces.intervals import Columns, Ints, pairs
 from workshop.traces.trace import COPY, KERNEL, SET, Mask, Trace, matching
 from workshop.traces.trace_files import Traces
 
@@ -32,8 +33,9 @@ SYNCS = "(Event|Context) Sync$"
 Floats = NDArray[np.float64]
 
 
-class HtaEvents(NamedTuple):
-    """The events of one trace that the original analyses, in its order: columns of equal length."""
+@dataclass(frozen=True)
+class HtaEvents(Columns):
+    """The events of one trace that the original analyses, in its order."""
 
     place: Ints
     """The position among all events of the file."""
@@ -46,18 +48,14 @@ class HtaEvents(NamedTuple):
     partner: Ints
     """The `place` of its launch, or of what it launched; 0 if that is not in the trace, -1 if there is none."""
 
-    def rows(self, which: Any) -> "HtaEvents":
-        """Return some of the events."""
-        return HtaEvents(*(column[which] for column in self))
-
 
 def analyses(traces: dict[int, Trace]) -> dict[str, Any]:
     """Return all five analyses of traces by rank; None for one that stops with an error in the original."""
     several_steps = len({name for trace in traces.values() for name in trace.names if re.match(STEP, name)}) > 1
     events = {rank: hta_events(trace) for rank, trace in traces.items()}
     # Before any sum is taken: of times since 1970, a float holds no sum exactly.
-    begin = min((of_rank.ts.min() for of_rank in events.values() if len(of_rank.ts)), default=0.0)
-    events = {rank: each._replace(ts=each.ts - begin) for rank, each in events.items()}
+    begin = min((of_rank.ts.min() for of_rank in events.values() if len(of_rank)), default=0.0)
+    events = {rank: replace(each, ts=each.ts - begin) for rank, each in events.items()}
     ranks = {rank: _Rank(trace, events[rank], several_steps) for rank, trace in traces.items()}
     return {
         "temporal_breakdown": _of_all(ranks, _Rank.temporal),
@@ -89,18 +87,18 @@ class _Rank:
     def __init__(self, trace: Trace, events: HtaEvents, several_steps: bool) -> None:
         self.trace = trace
         self.events = _without_last_step(trace, events) if several_steps else events
-        self.gpu = self.events.rows(self.events.stream != -1)
+        self.gpu = self.events[self.events.stream != -1]
         kinds = np.array([_kind(name) for name in trace.names] or [0])
         self.kind = kinds[self.gpu.name]
 
     def temporal(self) -> list[Row] | None:
         """Return how the device spent its time, in one row."""
-        if not len(self.gpu.ts):
+        if not len(self.gpu):
             return None
         start, end = _merged(self.gpu)
         kernel = end[-1] - start[0]
         idle = kernel - (end.sum() - start.sum())
-        start, end = _merged(self.gpu.rows(self.kind == 0))
+        start, end = _merged(self.gpu[self.kind == 0])
         compute = end.sum() - start.sum()
         times = {"idle_time": idle, "compute_time": compute, "non_compute_time": kernel - compute - idle}
         if idle > kernel or compute > kernel or times["non_compute_time"] < 0:
@@ -112,8 +110,8 @@ class _Rank:
     def idle(self) -> list[Row] | None:
         """Return the gaps before the kernels of each stream, by their cause."""
         cats = np.array([cat in (*KERNEL, *COPY, *SET) for cat in self.trace.cats] or [False])
-        kernels = self.gpu.rows(cats[self.gpu.cat])
-        if not len(kernels.ts):
+        kernels = self.gpu[cats[self.gpu.cat]]
+        if not len(kernels):
             return None
         ts_of = dict(zip(self.events.place[::-1].tolist(), self.events.ts[::-1].tolist(), strict=True))
         launched = np.array([ts_of.get(partner, math.nan) for partner in kernels.partner.tolist()])
@@ -122,12 +120,12 @@ class _Rank:
         for stream in kernels.stream[np.sort(first)]:
             here = kernels.stream == stream
             order = np.argsort(kernels.ts[here])
-            rows += _idle_of_stream(int(stream), kernels.rows(here).rows(order), launched[here][order])
+            rows += _idle_of_stream(int(stream), kernels[here][order], launched[here][order])
         return rows
 
     def overlap(self) -> float | None:
         """Return the share of the communication during which something is computed, in percent."""
-        communication, computation = _merged(self.gpu.rows(self.kind == 1)), _merged(self.gpu.rows(self.kind == 0))
+        communication, computation = _merged(self.gpu[self.kind == 1]), _merged(self.gpu[self.kind == 0])
         status = np.repeat([1, -1, 2, -2], [len(each) for each in (*communication, *computation)])
         time = np.concatenate([*communication, *computation])
         order = np.argsort(time)
@@ -139,11 +137,11 @@ class _Rank:
         """Return calls and what they launched, joined by correlation."""
         events = self.events
         here = np.isin(events.correlation, events.correlation[_named(self.trace, events, LAUNCHES)])
-        cpu, gpu = events.rows(here & (events.stream == -1)), events.rows(here & (events.stream != -1))
-        gpu = gpu.rows(np.argsort(gpu.correlation, kind="stable"))
+        cpu, gpu = events[here & (events.stream == -1)], events[here & (events.stream != -1)]
+        gpu = gpu[np.argsort(gpu.correlation, kind="stable")]
         bounds = (np.searchsorted(gpu.correlation, cpu.correlation, side) for side in ("left", "right"))
         of_cpu, of_gpu = pairs(*bounds)
-        cpu, gpu = cpu.rows(of_cpu), gpu.rows(of_gpu)
+        cpu, gpu = cpu[of_cpu], gpu[of_gpu]
         delay = np.maximum(gpu.ts - cpu.ts - cpu.dur, 0)
         times = {"cpu_duration": cpu.dur, "gpu_duration": gpu.dur, "launch_delay": delay}
         first_rows = [
@@ -157,7 +155,7 @@ class _Rank:
         """Return for how many µs each kind of kernel ran, alone or at the same time as others."""
         status, time = np.empty(0, np.int64), np.empty(0)
         for kind in range(len(KINDS)):
-            start, end = _merged(self.gpu.rows(self.kind == kind))
+            start, end = _merged(self.gpu[self.kind == kind])
             status = np.concatenate([status, np.repeat([1 << kind, -(1 << kind)], len(start))])
             time = np.concatenate([time, start, end])
             order = np.argsort(time)
@@ -172,7 +170,7 @@ class _Rank:
     def kernels(self, kind: int) -> dict[str, float]:
         """Return the µs of each kernel by its name; of more than ten, the small ones are summed up as others."""
         sums: dict[str, float] = defaultdict(float)
-        rows = self.gpu.rows(self.kind == kind)
+        rows = self.gpu[self.kind == kind]
         for name, dur in zip(rows.name.tolist(), rows.dur.tolist(), strict=True):
             sums[self.trace.names[name]] += dur
         names, times = _descending(sums)
@@ -260,15 +258,15 @@ def _on_gpu(trace: Trace, events: HtaEvents) -> Mask:
 def _without_last_step(trace: Trace, events: HtaEvents) -> HtaEvents:
     """Return what the CPU began before the last step, and what that launched: as often as it was launched."""
     on_gpu = _on_gpu(trace, events)
-    cpu, gpu = events.rows(~on_gpu), events.rows(on_gpu)
-    if not len(cpu.ts):
+    cpu, gpu = events[~on_gpu], events[on_gpu]
+    if not len(cpu):
         return events
     steps = cpu.ts[_named(trace, cpu, STEP)]
-    cpu = cpu.rows(cpu.ts < (steps.max() if len(steps) else cpu.ts.min()))
+    cpu = cpu[cpu.ts < (steps.max() if len(steps) else cpu.ts.min())]
     launched = np.sort(cpu.correlation)
     times = np.searchsorted(launched, gpu.correlation, "right") - np.searchsorted(launched, gpu.correlation, "left")
-    gpu = gpu.rows(np.repeat(np.arange(len(times)), times))
-    return HtaEvents(*(np.concatenate(columns) for columns in zip(gpu, cpu, strict=True)))
+    gpu = gpu[np.repeat(np.arange(len(times)), times)]
+    return HtaEvents(*(np.concatenate(columns) for columns in zip(vars(gpu).values(), vars(cpu).values(), strict=True)))
 
 
 def _merged(events: HtaEvents) -> tuple[Floats, Floats]:
