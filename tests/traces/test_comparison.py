@@ -13,9 +13,8 @@ from made_traces import a_step, event, launched, made_up, write
 
 from workshop.traces import Trace, read
 from workshop.traces.breakdown import operators
-from workshop.traces.comparison import compare
-from workshop.traces.comparison.change_text import milliseconds, sentences
-from workshop.traces.comparison.step_times import NO_OPERATOR, has_steps, step_times
+from workshop.traces.comparison import NO_OPERATOR, compare, has_steps, step_times
+from workshop.traces.comparison_text import milliseconds, sentences
 from workshop.traces.nesting import at_the_top
 from workshop.traces.steps import traced_steps
 

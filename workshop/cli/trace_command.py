@@ -27,7 +27,7 @@ class NamesTables(TyperCommand):
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
         """Write the help."""
-        from workshop.traces.comparison.step_times import TABLES as OF_STEPS
+        from workshop.traces.comparison import TABLES as OF_STEPS
         from workshop.traces.tables import TABLES
 
         for option in self.params:
@@ -92,7 +92,7 @@ def trace(
 
 def _names(asked: str | None, diff: bool) -> list[str] | None:
     """Return the names of the tables that were asked for."""
-    from workshop.traces.comparison.step_times import TABLES as OF_STEPS
+    from workshop.traces.comparison import TABLES as OF_STEPS
     from workshop.traces.tables import TABLES
 
     known = [*(OF_STEPS if diff else TABLES)]

@@ -114,8 +114,7 @@ def gaps(
     causes = IDLE[:-1] if as_hta or (found >= 0).all() else IDLE
     unknown = 3 if IDLE[-1] in causes else 2
     streams = events.stream if by_stream else np.zeros_like(events.stream)
-    for device, stream in sorted({*zip(events.device.tolist(), streams.tolist(), strict=True)}):
-        here = np.flatnonzero((events.device == device) & (streams == stream))
+    for device, stream, here in groups(events.device, streams):
         here = here[np.argsort(events.ts[here], kind="stable")]
         before = np.maximum.accumulate(events.end[here])[:-1]
         here = here[1:]
@@ -129,9 +128,8 @@ def waits_for_others(trace: Trace) -> bool:
     """Return whether a device may have waited for another stream or an event: there are several, or such a wait."""
     events = trace.events
     waits = trace.of(*SYNC) & ((events.waits_on >= 0) | (events.waits_on_stream >= 0) | trace.named("Stream Wait"))
-    return len({*zip(trace.gpu.device.tolist(), trace.gpu.stream.tolist(), strict=True)}) > len(
-        {*trace.gpu.device.tolist()}
-    ) or bool(waits.any())
+    streams = groups(trace.gpu.device, trace.gpu.stream)
+    return len(streams) > len({device for device, *_ in streams}) or bool(waits.any())
 
 
 class DeviceTime(NamedTuple):
@@ -224,10 +222,8 @@ def kernel_types(trace: Trace, among: Sequence[str] = KINDS) -> list[Row]:
 
 def kernels(trace: Trace) -> list[Row]:
     """Return statistics over the runs of each kernel, copy and set, by its name. The longest first; times in µs."""
-    kind, name = kinds(trace), trace.gpu.name
-    order = np.argsort(name, kind="stable")
-    rows = []
-    for number, here in groups(name[order], order):
+    kind, rows = kinds(trace), []
+    for number, here in groups(trace.gpu.name):
         kernel = {"name": trace.names[number], "kernel_type": KINDS[kind[here[0]]], "count": len(here)}
         rows.append(kernel | time_statistics(trace.gpu.dur[here]))
     return sorted(rows, key=lambda row: (-row["sum (us)"], row["name"]))
@@ -253,9 +249,9 @@ def copies(trace: Trace) -> list[Row]:
         if len(of_device.gpu)
     }
     rows: list[Row] = []
-    for name in np.unique(events.name):
-        here = events[events.name == name]
-        when = {device: here.spans(here.device == device) for device in np.unique(here.device).tolist()}
+    for name, of_name in groups(events.name):
+        here = events[of_name]
+        when = {device: here.spans(rows) for device, rows in groups(here.device)}
         hidden = sum(overlap(each, computing[device]).length for device, each in when.items())
         time, size = int(here.dur.sum()), int(here.bytes.sum())
         rows.append(
@@ -277,16 +273,16 @@ def operators(trace: Trace) -> list[Row]:
     The time of the operators that an operator calls is in its total, and not in its self time. The time of a kernel
     counts for the operator that launched it.
     """
-    is_op, names = trace.of("cpu_op"), len(trace.names)
+    all_ops, names = trace.events[trace.of("cpu_op")], len(trace.names)
     count, self_time, total, on_device = np.zeros((4, names), np.int64)
     calls, launched = trace.launched
-    for thread in np.unique(trace.thread[is_op]):
-        ops = trace.events[is_op & (trace.thread == thread)]
+    for *_, here in groups(all_ops.pid, all_ops.tid):
+        ops = all_ops[here]
         row, spans = at_the_top(ops)
         np.add.at(count, ops.name, 1)
         np.add.at(self_time, ops.name[row], spans.end - spans.start)
-        for name in np.unique(ops.name):
-            total[name] += ops.spans(ops.name == name).length
+        for name, of_name in groups(ops.name):
+            total[name] += ops.spans(of_name).length
         mine = np.flatnonzero((calls.pid == ops.pid[0]) & (calls.tid == ops.tid[0]))
         at = np.searchsorted(spans.start, calls.ts[mine], "right") - 1
         inside = (at >= 0) & (calls.ts[mine] < np.append(spans.end, 0)[at])

@@ -11,7 +11,7 @@ import numpy as np
 
 from workshop.probe.phases import TRACED, Phase
 from workshop.traces.breakdown import Row
-from workshop.traces.intervals import Ints, sums
+from workshop.traces.intervals import Ints, groups, sums
 from workshop.traces.nesting import around
 from workshop.traces.steps import phase_spans, traced_steps
 from workshop.traces.trace import Allocations, Mask, Trace, once
@@ -143,8 +143,7 @@ def _devices(trace: Trace) -> list[DeviceMemory]:
     memories = []
     events = trace.allocations
     phase = _phase_at(trace, events.ts) if len(events) else events.ts
-    for kind, number in sorted({*zip(events.device_type.tolist(), events.device_id.tolist(), strict=True)}):
-        here = (events.device_type == kind) & (events.device_id == number)
+    for kind, number, here in groups(events.device_type, events.device_id):
         found = events[here]
         in_use = found.allocated if found.allocated.any() else np.cumsum(found.size)
         name = DEVICE_TYPES.get(kind, f"device of type {kind}")

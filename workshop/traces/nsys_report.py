@@ -92,7 +92,6 @@ _ANNOTATION = _CATS.index("user_annotation")
 _OF_A_CALL = ("stream", "correlation", "device", "bytes", "waits_on", "waits_on_stream")
 _COLUMNS = ("name", "cat", "pid", "tid", *_OF_A_CALL, "ts", "dur")
 _OF_A_PHASE = ("name", "pid", "tid", "ts", "dur")
-_NO_CALL = (-1, -1, -1, 0, -1, -1)
 
 
 def is_report(path: Path) -> bool:
@@ -200,7 +199,7 @@ class _Reader:
             backward |= marked[name] == Phase.BACKWARD
             if backward and marked[name] == Phase.OPTIMIZER:
                 name_of_step = self.names[f"ProfilerStep#{number}"]
-                step = (name_of_step, _ANNOTATION, pid, tid, *_NO_CALL, begin, ts + dur - begin)
+                step = (name_of_step, _ANNOTATION, pid, tid, -1, -1, -1, 0, -1, -1, begin, ts + dur - begin)
                 self._blocks.append(np.array([step]).T)
                 begin, backward, number = ts + dur, False, number + 1
 

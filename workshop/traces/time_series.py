@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from workshop.traces.breakdown import Row
-from workshop.traces.intervals import Columns, Ints, Spans, overlap, union, without
+from workshop.traces.intervals import Columns, Ints, Spans, groups, overlap, union, without
 from workshop.traces.trace import COPY, SET, Trace, matching
 
 FULL = 1024
@@ -127,8 +127,7 @@ def bandwidth_rows(trace: Trace) -> list[Row]:
     """Return the bandwidth of each kind of copy while one runs, in GB/s: the mean over that time, and the most."""
     found = bandwidth_changes(trace)
     rows: list[Row] = []
-    for device, kind in sorted({*zip(found.device.tolist(), found.kind.tolist(), strict=True)}):
-        here = (found.device == device) & (found.kind == kind)
+    for device, kind, here in groups(found.device, found.kind):
         speed, lasting = found.bandwidth[here][:-1], np.diff(found.ts[here])
         time = int(lasting[speed > 0].sum())
         if time:
