@@ -13,7 +13,7 @@ from workshop.traces import time_series
 from workshop.traces.annotations import of_kernels
 from workshop.traces.breakdown import COMMUNICATION, KINDS, kinds, launch_delays
 from workshop.traces.decoding import TraceError
-from workshop.traces.hta.rounded import MEMORY
+from workshop.traces.hta import MEMORY
 from workshop.traces.rewriting import exact_us
 from workshop.traces.steps import step_numbers
 from workshop.traces.trace import EventColumns, Trace

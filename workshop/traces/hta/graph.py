@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from workshop.traces.hta.rounded import hta_events
+from workshop.traces.hta import hta_events
 from workshop.traces.trace import Trace
 
 LOCKING = {"cudaHostAlloc", "cudaLaunchKernel", "cudaMemcpyAsync"}
@@ -167,13 +167,14 @@ class HtaGraph:
         for node in filter(self._locks, self.node_list):
             if node.is_start:
                 started.append(node)
-            else:
-                for start in reversed(started):
-                    same = start.ev_idx == node.ev_idx
-                    self.add(start, node, CPEdgeType.OPERATOR_KERNEL if same else CPEdgeType.DEPENDENCY)
-                started.clear()
-                if last and not last.is_start:
-                    self.add(last, node, CPEdgeType.DEPENDENCY)
+                last = None
+                continue
+            for start in reversed(started):
+                same = start.ev_idx == node.ev_idx
+                self.add(start, node, CPEdgeType.OPERATOR_KERNEL if same else CPEdgeType.DEPENDENCY)
+            started.clear()
+            if last:
+                self.add(last, node, CPEdgeType.DEPENDENCY)
             last = node
 
     def _add_threads(self) -> None:
@@ -215,23 +216,17 @@ def _traversed(events: list[HtaEvent]) -> Iterator[tuple[HtaEvent, int, bool]]:
     bounds = [(event.ts, 1, -event.dur, event.place) for event in events]
     bounds += [(event.end, 0, event.dur, -event.place) for event in events]
     by_place = {event.place: event for event in events}
-    inside: dict[int, list[int]] = defaultdict(list)
-    around: dict[int, int] = {}
-    stack: list[int] = []
-    for _, is_start, _, number in sorted(bounds):
+    around = [-1]
+    for _, is_start, _, place in sorted(bounds):
         if is_start:
-            around[number] = stack[-1] if stack else -1
-            inside[around[number]].append(number)
-            stack.append(number)
-        elif stack:
-            stack.pop()
-    waiting = [(number, True) for number in reversed(inside[-1])]
-    while waiting:
-        number, enters = waiting.pop()
-        yield by_place[number], around[number], enters
-        if enters:
-            waiting.append((number, False))
-            waiting += [(each, True) for each in reversed(inside[number])]
+            yield by_place[place], around[-1], True
+            around.append(place)
+        elif len(around) > 1:
+            place = around.pop()
+            yield by_place[place], around[-1], False
+    while len(around) > 1:
+        place = around.pop()
+        yield by_place[place], around[-1], False
 
 
 LAUNCHING = re.compile(

@@ -13,8 +13,8 @@ import numpy as np
 
 from workshop.terminal import some_of
 from workshop.traces.decoding import TraceError
+from workshop.traces.hta import HtaEvents, by_rank, hta_events
 from workshop.traces.hta.frames import data_frame, plotly_express, short_name
-from workshop.traces.hta.rounded import HtaEvents, by_rank, hta_events
 from workshop.traces.intervals import Ints
 from workshop.traces.steps import number_in
 from workshop.traces.trace import Trace, matching
