@@ -11,7 +11,7 @@ import numpy as np
 from workshop.traces.breakdown import Row
 from workshop.traces.decoding import TraceError
 from workshop.traces.intervals import Ints, sums
-from workshop.traces.path.dependencies import KINDS, Graph, dependencies, operator_names
+from workshop.traces.path.dependencies import KINDS, Graph, graph_of, operator_names
 from workshop.traces.path.window import Window
 from workshop.traces.steps import traced_steps
 from workshop.traces.trace import Mask, Trace, once
@@ -101,7 +101,7 @@ def _joins(graph: Graph, by_chain: Ints) -> Mask:
 
 def critical_path(trace: Trace, window: Window) -> CriticalPath:
     """Return the critical path of a window."""
-    graph = dependencies(trace, window)
+    graph = graph_of(trace, window)
     last = graph.last.tolist()
     moments = [len(last) - 1]
     while moments[-1]:
