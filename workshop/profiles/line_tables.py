@@ -42,6 +42,7 @@ class LineTable:
         """Whether these are the lines of a module outside of all functions."""
         return self.function.name == "<module>"
 
+
 def tables(
     profile: LineProfile, *, together: bool = True, by_process: bool = False, name: str | None = None
 ) -> dict[str, list[LineTable]]:

@@ -104,20 +104,13 @@ def record(
     finally:
         partial.unlink(missing_ok=True)
     load_beside.keep(ended["machine"], path)
-    samples = sum(stack.samples for stack in described)
     processes = Counter[int]()
     for stack in described:
         if stack.processes:
             processes[stack.processes[-1].pid] += stack.samples
-    return RecordedStacks(
-        path=path,
-        samples=samples,
-        seconds=ran_s,
-        processes=len(processes),
-        most_of_a_process=max(processes.values(), default=0),
-        warnings=[TOO_SLOW] if "behind in sampling" in said else [],
-        **ended,
-    )
+    samples, most = sum(stack.samples for stack in described), max(processes.values(), default=0)
+    warnings = [TOO_SLOW] if "behind in sampling" in said else []
+    return RecordedStacks(path, samples, ran_s, len(processes), most, warnings, **ended)
 
 
 def _described(stack: Stack, tree: ProcessTree) -> Stack:
