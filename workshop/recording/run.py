@@ -1,4 +1,7 @@
-"""A command that is recorded: it runs to its end, for some time, or until Ctrl-C, and nothing of it is left running."""
+"""A command that is recorded: it runs to its end, for some time, or until Ctrl-C, and nothing of it is left running.
+
+Or a job script that records it on all nodes of a cluster.
+"""
 
 import os
 import shlex

@@ -16,9 +16,6 @@ from workshop.traces.steps import stragglers, traced_steps
 from workshop.traces.trace import DATA_WAIT, Trace
 from workshop.traces.trace_files import Rank
 
-LONG_STEP = 1.5
-"""Medians of all steps: a step that takes more is long."""
-
 _IDLE = "the device is idle for {idle:.0%} of the time, and {part:.0%} of that is "
 
 
@@ -162,9 +159,9 @@ def _long_steps(trace: Trace) -> Iterator[TraceFinding]:
     lengths = [step.end - step.start for step in traced_steps(trace)]
     if len(lengths) < 5:
         return  # among fewer, a single long one does not stand out
-    median_ns = median(lengths)
-    excess = [length - median_ns for length in lengths if length > LONG_STEP * median_ns]
-    figures = {"long": len(excess), "steps": len(lengths), "medians": LONG_STEP}
+    median_ns, medians = median(lengths), 1.5
+    excess = [length - median_ns for length in lengths if length > medians * median_ns]
+    figures = {"long": len(excess), "steps": len(lengths), "medians": medians}
     figures |= {"median": Ns(median_ns), "excess": Ns(sum(excess))}
     yield TraceFinding(TraceCause.LONG_STEPS, sum(excess) / sum(lengths), "steps", figures)
 

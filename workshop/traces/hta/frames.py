@@ -194,7 +194,8 @@ def counter_events(frame: "pandas.DataFrame", name: str, column: str, begin: int
 def late_starts(traces: dict[Rank, Trace], steps: list[int] | None = None, count: int = 2) -> list[Rank]:
     """Return at most `count` ranks, the one first that was most often among the `count` latest of a step.
 
-    `steps` are the numbers of the steps to compare; None for all.
+    `steps` are the numbers of the steps to compare; None for all. `steps.stragglers` has another rule, which needs no
+    common clock: the rank that hardly waits for the others.
     """
     kernels = compared_kernels(traces, steps)
     late = kernels.groupby("step")["ts"].rank(ascending=False, method="min") <= count

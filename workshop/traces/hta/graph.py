@@ -17,6 +17,11 @@ import numpy as np
 from workshop.traces.hta import hta_events
 from workshop.traces.trace import Trace
 
+LAUNCHING = re.compile(
+    r"((cuda|hip)LaunchKernel|cudaLaunchKernelExC|cuLaunchKernel(Ex)?|(cuda|hip)Mem(cpy|set)Async|hipMemcpyWithStream"
+    r"|hipExtModuleLaunchKernel|runFunction - job_prep_and_submit_for_execution)$"
+)
+
 LOCKING = {"cudaHostAlloc", "cudaLaunchKernel", "cudaMemcpyAsync"}
 """The calls of which only one runs at a time."""
 
@@ -227,12 +232,6 @@ def _traversed(events: list[HtaEvent]) -> Iterator[tuple[HtaEvent, int, bool]]:
     while len(around) > 1:
         place = around.pop()
         yield by_place[place], around[-1], False
-
-
-LAUNCHING = re.compile(
-    r"((cuda|hip)LaunchKernel|cudaLaunchKernelExC|cuLaunchKernel(Ex)?|(cuda|hip)Mem(cpy|set)Async|hipMemcpyWithStream"
-    r"|hipExtModuleLaunchKernel|runFunction - job_prep_and_submit_for_execution)$"
-)
 
 
 class KernelEdges:
