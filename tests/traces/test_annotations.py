@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from made_traces import event, launched
 
 from workshop.traces import annotations
+from workshop.traces.event_columns import around, inside, outermost
 from workshop.traces.hta import frames, operator_kernels
-from workshop.traces.nesting import around, inside, outermost
 from workshop.traces.steps import step_numbers, without_last_step
 
 ANNOTATED = (

@@ -15,7 +15,7 @@ from workshop.traces import Trace, read
 from workshop.traces.breakdown import operators
 from workshop.traces.comparison import NO_OPERATOR, compare, has_steps, step_times
 from workshop.traces.comparison_text import milliseconds, sentences
-from workshop.traces.nesting import at_the_top
+from workshop.traces.event_columns import at_the_top
 from workshop.traces.steps import traced_steps
 
 

@@ -5,9 +5,9 @@ from typing import NamedTuple
 import numpy as np
 
 from workshop.traces.breakdown import Row, time_statistics
+from workshop.traces.event_columns import EventColumns, innermost, inside
 from workshop.traces.intervals import Ints, groups, pairs
-from workshop.traces.nesting import innermost, inside
-from workshop.traces.trace import EventColumns, Trace, matching
+from workshop.traces.trace import Trace, matching
 
 ON_CPU = "user_annotation"
 ON_GPU = "gpu_user_annotation"

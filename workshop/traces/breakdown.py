@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from workshop.traces.event_columns import at_the_top
 from workshop.traces.intervals import Ints, Spans, groups, overlap, without
-from workshop.traces.nesting import at_the_top
 from workshop.traces.trace import COPY, DATA_WAIT, LAUNCH, SET, SYNC, Trace, once
 
 COMMUNICATION = r".*(nccl|rccl|hccl|mscclKernel|nvshmem)"

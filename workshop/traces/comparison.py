@@ -15,8 +15,8 @@ from workshop import noise
 from workshop.probe.phases import Phase
 from workshop.traces.breakdown import Row
 from workshop.traces.decoding import TraceError
+from workshop.traces.event_columns import at_the_top
 from workshop.traces.intervals import Ints, Spans, meetings, sums, union, without
-from workshop.traces.nesting import at_the_top
 from workshop.traces.steps import phase_spans, traced_steps, with_the_rest
 from workshop.traces.trace import Trace
 from workshop.traces.trace_files import Rank, number_of

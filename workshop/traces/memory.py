@@ -11,10 +11,10 @@ import numpy as np
 
 from workshop.probe.phases import TRACED, Phase
 from workshop.traces.breakdown import Row
+from workshop.traces.event_columns import Allocations, around
 from workshop.traces.intervals import Ints, groups, sums
-from workshop.traces.nesting import around
 from workshop.traces.steps import phase_spans, traced_steps
-from workshop.traces.trace import Allocations, Mask, Trace, once
+from workshop.traces.trace import Mask, Trace, once
 
 DEVICE_TYPES = {0: "cpu", 1: "cuda", 6: "hip", 12: "xpu", 13: "mps", 15: "hpu", 19: "mtia", 20: "privateuse1"}
 

@@ -17,8 +17,9 @@ import numpy as np
 
 from workshop.probe.phases import Phase
 from workshop.traces.decoding import TraceError
+from workshop.traces.event_columns import EventColumns
 from workshop.traces.intervals import Ints
-from workshop.traces.trace import EventColumns, Trace
+from workshop.traces.trace import Trace
 
 BLOCK_ROWS = 1 << 15
 """Rows that are fetched at once: the objects of a row take much memory."""

@@ -13,10 +13,11 @@ from workshop.traces import time_series
 from workshop.traces.annotations import of_kernels
 from workshop.traces.breakdown import COMMUNICATION, KINDS, kinds, launch_delays
 from workshop.traces.decoding import TraceError
+from workshop.traces.event_columns import EventColumns
 from workshop.traces.hta import MEMORY
 from workshop.traces.rewriting import exact_us
 from workshop.traces.steps import step_numbers
-from workshop.traces.trace import EventColumns, Trace
+from workshop.traces.trace import Trace
 from workshop.traces.trace_files import Rank
 
 if TYPE_CHECKING:

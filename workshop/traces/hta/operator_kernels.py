@@ -7,8 +7,8 @@ import msgspec
 import numpy as np
 
 from workshop.traces.breakdown import Row
+from workshop.traces.event_columns import innermost, inside, outermost
 from workshop.traces.intervals import Ints, groups
-from workshop.traces.nesting import innermost, inside, outermost
 from workshop.traces.rewriting import written_events
 from workshop.traces.trace import KERNEL, Trace
 
