@@ -5,7 +5,7 @@ from pathlib import Path
 
 from line_profiler import LineStats
 
-from workshop.line_counts.counts import MAIN
+from workshop.line_counts import MAIN
 from workshop.profiles import line_profile
 from workshop.profiles.line_profile import LineProfile
 

@@ -53,9 +53,6 @@ class DeviceError(WorkshopError):
 DISK_FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 """The error numbers of a full disk."""
 
-_FIGURES_WIDTH = 48
-"""The number of columns that the figures of kernprof's table have, before the source of a line."""
-
 _NO_ACCESS = {errno.EROFS, errno.EACCES, errno.EPERM}
 _NO_FOLDER = {errno.ENOTDIR, errno.EISDIR, errno.EEXIST, errno.ENAMETOOLONG, errno.ELOOP}
 
@@ -148,9 +145,9 @@ def _point_to_lines_after_kernprof() -> None:
 
 
 def _table_width(timings: Mapping[tuple[str, int, str], object]) -> int:
-    """Return the number of columns of kernprof's table: its figures, and the longest line of the functions."""
+    """Return the number of columns of kernprof's table: its figures have 48, and then comes the source of a line."""
     sources = [inspect.getblock(linecache.getlines(file)[first - 1 :]) for file, first, _ in timings]
-    return max((_FIGURES_WIDTH + len(line.rstrip()) for lines in sources for line in lines), default=0)
+    return max((48 + len(line.rstrip()) for lines in sources for line in lines), default=0)
 
 
 def first_line(error: BaseException) -> str:

@@ -11,8 +11,7 @@ from conftest import Run
 from made_traces import made_up
 
 from workshop.cli.trace_text import MORE_TABLES, tables_text
-from workshop.traces import load
-from workshop.traces.hta import rounded
+from workshop.traces import hta, load
 from workshop.traces.tables import TABLES, tables
 
 
@@ -62,7 +61,7 @@ def test_the_numbers_of_holistic_trace_analysis(prof: Path, workshop: Run) -> No
     found = json.loads(done.stdout)
     breakdowns = ["temporal_breakdown", "idle_time_breakdown", "comm_comp_overlap"]
     assert list(found) == [*breakdowns, "cuda_kernel_launch_stats", "gpu_kernel_breakdown"]
-    assert found == json.loads(json.dumps(rounded.analyses(rounded.by_rank(load([prof])))))
+    assert found == json.loads(json.dumps(hta.analyses(hta.by_rank(load([prof])))))
 
 
 def test_an_analysis_that_cannot_run_is_null(workshop: Run, tmp_path: Path) -> None:

@@ -11,8 +11,7 @@ from made_traces import a_step, event, write
 
 from workshop.cli.trace_text import difference_text
 from workshop.traces import load
-from workshop.traces.comparison.difference import compare
-from workshop.traces.comparison.step_times import TABLES
+from workshop.traces.comparison import TABLES, compare
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from playwright.sync_api import Browser, Page
 
 from workshop.pages.trace_difference_page import page as draw
 from workshop.traces import load
-from workshop.traces.comparison.difference import compare
+from workshop.traces.comparison import compare
 
 LONG = "</script><b>odd" + "_and_so_on" * 20
 

@@ -14,8 +14,7 @@ from workshop.pages.lanes import lanes
 from workshop.pages.trace_page import page as draw
 from workshop.pages.trace_page import timeline
 from workshop.traces import load
-from workshop.traces.table_text import text_table
-from workshop.traces.tables import TABLES, tables
+from workshop.traces.tables import TABLES, tables, text_table
 from workshop.traces.trace_findings import findings
 
 INK = """() => {

@@ -67,3 +67,14 @@ def test_more_time_than_the_run_took_is_said(tmp_path: Path) -> None:
     object.__setattr__(profile.recorded, "seconds", 0.017)
     [note] = [each for each in notes(profile, {TOGETHER: [*found.values()]}) if "Node.visit" in each]
     assert "has 0.27 s, and the run took 0.017 s" in note
+
+
+def test_an_import_in_a_function_is_not_its_hottest_line(tmp_path: Path) -> None:
+    file = tmp_path / "script.py"
+    script = "def main():\n  from zoo import (\n    models,\n  )\n  train(models)\n\ndef train(models):\n  pass\n"
+    counts = {(file, "main"): {2: (1, 900.0), 5: (1, 100.0)}, (file, "train"): {8: (1, 99.0)}}
+    [main, train] = tables(made_lines(tmp_path / "x.lprof", {file: script}, counts))[TOGETHER]
+    assert [(row.first, row.last, row.is_import) for row in main.rows] == [(2, 4, True), (5, 5, False)]
+    assert (main.imports_s, main.seconds, main.whole_s) == pytest.approx((0.9, 0.1, 1.0))
+    assert main.rows[0].share == pytest.approx(0.9), "its figures in --json are of the whole function"
+    assert train.imports_s == 0

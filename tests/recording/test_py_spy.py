@@ -186,8 +186,8 @@ def test_after_some_seconds_all_of_it_ends_with_what_was_seen(
     """Though it listens to no signal; the seconds are over as soon as both of its processes have been looked at."""
     deaf = tmp_path / "deaf.py"
     made = SimpleNamespace(monotonic=lambda: 3.0 if sampled(deaf) == 2 else 0.0)
-    monkeypatch.setattr("workshop.recording.time_limit.time", made)
-    monkeypatch.setattr("workshop.recording.time_limit.TORCH_PATIENCE_S", 3.0)
+    monkeypatch.setattr("workshop.recording.run.time", made)
+    monkeypatch.setattr("workshop.recording.run.TORCH_PATIENCE_S", 3.0)
     deaf.write_text(WORK + DEAF + "work(60)")
     done = workshop("record", "py-spy", "--idle", "--seconds", "3", "--", sys.executable, str(deaf))
     assert done.returncode == 0, done.stderr

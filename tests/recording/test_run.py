@@ -1,16 +1,22 @@
 """Whatever a recorded command does, it comes to its end within a limit, and nothing of it is left running."""
 
 import signal
+import subprocess
 import sys
 import time
 from pathlib import Path
 
 import psutil
 import pytest
+import torch
+from conftest import Run as Workshop
 from script_runs import press_ctrl_c, started
+from torch.utils.data import DataLoader
 
+from workshop.probe.first_step import STEP, TORCH, note_first_step
+from workshop.probe.internals import loader_iterators
 from workshop.recording import run as module
-from workshop.recording.run import Run
+from workshop.recording.run import Run, TimeLimit
 from workshop.runs.process_tree import marked
 
 DEAF = """
@@ -119,3 +125,100 @@ def test_semaphores_are_not_left_behind(tmp_path: Path) -> None:
     assert trackers
     run.wait(lambda: True)
     assert marked(str(tmp_path)) == []
+
+
+def wrappers() -> tuple[object, ...]:
+    return torch.autograd.backward, torch.autograd.grad, loader_iterators()[0].__next__
+
+
+@pytest.mark.parametrize("how", ["backward", "grad", "batches"])
+def test_the_first_step_is_noted_and_then_no_wrapper_is_left(how: str, tmp_path: Path) -> None:
+    before, step = wrappers(), tmp_path / STEP
+    note_first_step(torch, str(tmp_path))
+    assert (tmp_path / TORCH).exists()
+    assert not {*before} & {*wrappers()}
+    if how == "batches":
+        assert [step.exists() for _ in DataLoader(range(4))] == [False, True, True, True]
+    else:
+        model = torch.nn.Linear(2, 1)
+        loss = model(torch.ones(1, 2)).sum()
+        assert not step.exists()
+        loss.backward() if how == "backward" else torch.autograd.grad(loss, [*model.parameters()])
+    assert step.exists()
+    assert wrappers() == before
+
+
+@pytest.fixture
+def now(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """The time, which passes as the test says."""
+    time = [1000.0]
+    monkeypatch.setattr("workshop.recording.run.time.monotonic", lambda: time[0])
+    return time
+
+
+def test_from_when_on_the_seconds_count(now: list[float], tmp_path: Path) -> None:
+    said: list[str] = []
+
+    def over_after(seconds: float, *, torch: bool, step: bool) -> bool:
+        now[0] += seconds
+        for name in [TORCH] * torch + [STEP] * step:
+            (tmp_path / name).touch()
+        return run.is_over()
+
+    run = TimeLimit(5, tmp_path, said.append)
+    assert not over_after(19, torch=False, step=False)
+    assert over_after(2, torch=False, step=False), "it has no torch: its time was over long ago"
+    assert said == ["\ntorch was not loaded within 20 s; the time counts from the start."]
+
+    run = TimeLimit(5, tmp_path, said.append)
+    assert not over_after(19, torch=True, step=False)
+    assert not over_after(59, torch=True, step=False)
+    assert not over_after(2, torch=True, step=False)
+    assert over_after(5, torch=True, step=False)
+    assert said[1:] == ["\nNo training step was seen within 60 s; the 5 s begin now."]
+
+    run = TimeLimit(5, tmp_path, said.append)
+    assert not over_after(19, torch=True, step=True)
+    assert not over_after(4, torch=True, step=True)
+    assert over_after(1, torch=True, step=True)
+    assert len(said) == 2
+
+    run = TimeLimit(None, tmp_path, said.append)
+    assert not over_after(1e6, torch=True, step=True)
+
+
+PLAYED = """
+srun() { shift 3; SLURM_NODEID=0 "$@"; }
+scontrol() { echo node7; }
+torchrun() { printf '%s\\n' torchrun "$@"; }
+workshop() { printf '%s\\n' workshop "$@"; }
+export -f workshop
+SLURM_NNODES=2 SLURM_GPUS_PER_NODE=a100:4 SLURM_JOB_ID=5 SLURM_JOB_NODELIST='node[7-8]'
+"""
+
+
+@pytest.mark.parametrize("start", [["python"], ["torchrun"], ["workshop", "torchrun"], []])
+@pytest.mark.parametrize(
+    ("asked", "recorder"),
+    [
+        (["py-spy", "--idle"], ["py-spy", "-o", "py-spy-outputs/", "--rate", "100", "--idle"]),
+        (
+            ["torch", "--with-stack", "--activities=cpu", "--wait=1"],
+            ["torch", "--wait", "1", "--activities", "cpu", "--with-stack"],
+        ),
+    ],
+    ids=["py-spy", "torch"],
+)
+def test_the_job_script(
+    asked: list[str], recorder: list[str], start: list[str], workshop: Workshop, tmp_path: Path
+) -> None:
+    done = workshop("record", *asked, "--slurm", "--", *start, "train.py", "a b", 'c$d"e')
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("#!/bin/bash\n#SBATCH ")
+    (tmp_path / "job.sh").write_text(PLAYED + done.stdout)
+    told = subprocess.run(["bash", tmp_path / "job.sh"], capture_output=True, text=True, check=True).stdout
+    assert told.splitlines() == [
+        *["workshop", "record", *recorder, "--", "torchrun"],
+        *["--nnodes=2", "--nproc_per_node=4", "--rdzv_id=5", "--rdzv_conf=is_host=1", "--rdzv_backend=c10d"],
+        *["--rdzv_endpoint=node7:29500", "train.py", "a b", 'c$d"e'],
+    ]

@@ -272,7 +272,7 @@ def test_a_training_that_goes_on_once_the_traces_are_written(
 ) -> None:
     """It is said; one that was to stop is ended after a while."""
     monkeypatch.chdir(tmp_path)
-    for name, seconds in (("LOOK_EVERY_S", 0.02), ("SETTLED_S", 0.1), ("STOP_PATIENCE_S", 0.5)):
+    for name, seconds in (("SETTLED_S", 0.1), ("STOP_PATIENCE_S", 0.5)):
         monkeypatch.setattr(torch_recorder, name, seconds)
     monkeypatch.setattr("workshop.recording.run.GRACE_S", 0.5)
     (tmp_path / "mine.py").write_text(PLAYED + GOES_ON)

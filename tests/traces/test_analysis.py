@@ -13,8 +13,7 @@ import pytest
 from ask_hta import ANSWERS, answers
 from made_traces import a_step, a_training, event, launched, made_up, write
 
-from workshop.traces import LabeledTrace, TimeSeriesTypes, Trace, TraceAnalysis, TraceError, read
-from workshop.traces.hta import rounded
+from workshop.traces import LabeledTrace, TimeSeriesTypes, Trace, TraceAnalysis, TraceError, hta, read
 
 ORIGINAL = json.loads(ANSWERS.read_text())
 """What traceinsight 0.6.1 answers, by the seed of the traces."""
@@ -270,6 +269,6 @@ def test_counters_of_a_trace_without_a_queue(analysis_of: Any, tmp_path: Path) -
 
 @pytest.mark.parametrize("seed", ROUNDED)
 def test_the_rounded_figures_of_the_original(seed: str, tmp_path: Path) -> None:
-    found = rounded.analyses({0: read(write(tmp_path / "t.json.gz", made_up(int(seed))))})
+    found = hta.analyses({0: read(write(tmp_path / "t.json.gz", made_up(int(seed))))})
     for name, answer in ROUNDED[seed].items():
         assert json.loads(json.dumps(found[name])) == answer, name

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from made_traces import event, launched
 
 from workshop.traces import annotations
-from workshop.traces.hta import late_starts, operator_kernels
-from workshop.traces.nesting import around, inside, outermost
+from workshop.traces.event_columns import around, inside, outermost
+from workshop.traces.hta import frames, operator_kernels
 from workshop.traces.steps import step_numbers, without_last_step
 
 ANNOTATED = (
@@ -131,19 +131,19 @@ def a_rank(
 
 def test_ranks_that_begin_their_communication_late(trace: Any) -> None:
     traces: dict[Any, Any] = {0: a_rank(trace, (0, 90)), 1: a_rank(trace, (50, 300)), 2: a_rank(trace, (70, 200))}
-    assert late_starts.late_starts(traces, count=2) == [1, 2]
-    assert late_starts.late_starts(traces, steps=[0], count=1) == [2]
-    assert late_starts.late_starts(traces, steps=[1], count=1) == [1]
-    assert late_starts.compared_kernels(traces, [1])["ts"].tolist() == [1_190_000, 1_400_000, 1_300_000]
+    assert frames.late_starts(traces, count=2) == [1, 2]
+    assert frames.late_starts(traces, steps=[0], count=1) == [2]
+    assert frames.late_starts(traces, steps=[1], count=1) == [1]
+    assert frames.compared_kernels(traces, [1])["ts"].tolist() == [1_190_000, 1_400_000, 1_300_000]
 
 
 @pytest.mark.parametrize("name", ["gemm", "ncclDevKernel_AllReduce"])
 def test_no_rank_is_late_if_nothing_can_be_compared(name: str, trace: Any) -> None:
-    assert late_starts.late_starts({0: a_rank(trace, (0, 90), name)}) == []
-    assert late_starts.late_starts({n: a_rank(trace, (n,), "gemm") for n in range(2)}) == []
-    assert late_starts.late_starts({n: a_rank(trace, (), name) for n in range(2)}) == []
+    assert frames.late_starts({0: a_rank(trace, (0, 90), name)}) == []
+    assert frames.late_starts({n: a_rank(trace, (n,), "gemm") for n in range(2)}) == []
+    assert frames.late_starts({n: a_rank(trace, (), name) for n in range(2)}) == []
     without_steps = {n: a_rank(trace, (n, n), "ncclKernel_x", step="no step ") for n in range(2)}
-    assert late_starts.late_starts(without_steps, count=1) == [1]
+    assert frames.late_starts(without_steps, count=1) == [1]
 
 
 def test_hardware_counters_and_operators(trace: Any) -> None:

@@ -115,8 +115,7 @@ def test_every_launch_counts(call: str, trace: Any) -> None:
         event("kernel", "k", 7.5, 2, stream=7, correlation=1, device=0),
         event("kernel", "nobody launched it", 20, 2, stream=7, correlation=2, device=0),
     )
-    launch = breakdown.launches(found)
-    assert [column.tolist() for column in launch[1:]] == [[1], [5000], [2000], [2500]]
+    assert [*breakdown.launch_summary(found).values()] == [1, 5.0, 2.0, 2.5, 2.5, 100.0]
 
 
 def test_statistics_of_kernels(trace: Any) -> None:

@@ -11,8 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from made_traces import event, made_up, write
 
-from workshop.traces import Trace, TraceError, Traces, decoding, read
-from workshop.traces.hta import rounded
+from workshop.traces import Trace, TraceError, Traces, decoding, hta, read
 from workshop.traces.tables import tables
 from workshop.traces.trace_findings import findings
 
@@ -166,7 +165,7 @@ def analyse(path: Path) -> None:
         found = read(path)
     except TraceError:
         return
-    tables(Traces([found])), findings({0: found, 1: found}), rounded.analyses({0: found})
+    tables(Traces([found])), findings({0: found, 1: found}), hta.analyses({0: found})
 
 
 @settings(max_examples=60)

@@ -66,21 +66,21 @@ Line = tuple[str, list[str]]
 
 
 def _rows(table: LineTable, run_s: float, everything: bool) -> list[Line]:
-    """The lines of a function; a module's imports are one row at the end, unless `everything` is shown."""
+    """The lines of a function; its imports are one row at the end, unless `everything` is shown."""
     lines: list[Line] = [("dim", ["line", "hits", "time", "share", ""])]
     for row in table.rows:
         number = f"{row.first}" if row.first == row.last else f"{row.first}-{row.last}"
         share = row.seconds / (table.seconds or 1.0)
         if row.is_recursive:
             lines.append(("", [number, f"{row.hits}", seconds(row.seconds), RECURSIVE, row.text]))
-        elif not table.is_import(row):
+        elif not row.is_import:
             style = "bold red" if row.seconds >= 0.5 * run_s else "yellow" if row.seconds >= 0.1 * run_s else ""
             if everything or share >= MIN_SHARE:
                 lines.append((style, [number, f"{row.hits}", seconds(row.seconds), f"{share:.1%}", row.text]))
         elif everything:
-            lines.append(("dim", [number, f"{row.hits}", seconds(row.seconds), "", row.text]))
+            lines.append(("dim", [number, f"{row.hits}", seconds(row.seconds), "once", row.text]))
     if table.imports_s and not everything:
-        lines.append(("dim", ["", "", seconds(table.imports_s), "", "imports"]))
+        lines.append(("dim", ["", "", seconds(table.imports_s), "once", "imports"]))
     return lines
 
 

@@ -27,7 +27,7 @@ class NamesTables(TyperCommand):
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
         """Write the help."""
-        from workshop.traces.comparison.step_times import TABLES as OF_STEPS
+        from workshop.traces.comparison import TABLES as OF_STEPS
         from workshop.traces.tables import TABLES
 
         for option in self.params:
@@ -92,7 +92,7 @@ def trace(
 
 def _names(asked: str | None, diff: bool) -> list[str] | None:
     """Return the names of the tables that were asked for."""
-    from workshop.traces.comparison.step_times import TABLES as OF_STEPS
+    from workshop.traces.comparison import TABLES as OF_STEPS
     from workshop.traces.tables import TABLES
 
     known = [*(OF_STEPS if diff else TABLES)]
@@ -117,18 +117,10 @@ def _newest() -> Path:
 
 def _read(paths: list[Path]) -> "Traces":
     """Read the traces of one run, and say in a terminal how far that is."""
-    from workshop.traces import trace_files
+    from workshop.traces import load
 
-    total, done = trace_files.sizes(paths), 0
     with progress_line(only_in_terminal=True) as show:
-
-        def add(size: int) -> None:
-            nonlocal done
-            done += size
-            show(f"reading: {done / 1e6:.0f} of {total / 1e6:.0f} MB")
-
-        add(0)
-        return trace_files.load(paths, add)
+        return load(paths, lambda done, total: show(f"reading: {done / 1e6:.0f} of {total / 1e6:.0f} MB"))
 
 
 def _analyzed(analyze: Callable[[], Result]) -> Result:
@@ -146,9 +138,9 @@ def _print(
     from workshop.traces.trace_findings import findings
 
     if hta:
-        from workshop.traces.hta import rounded
+        from workshop.traces import hta as compatible
 
-        print(json.dumps(rounded.analyses(rounded.by_rank(traces)), indent=2))
+        print(json.dumps(compatible.analyses(compatible.by_rank(traces)), indent=2))
     elif as_csv and names:
         if rows := _analyzed(lambda: tables(traces, names))[names[0]]:
             print_csv(rows, list(dict.fromkeys(key for row in rows for key in row)))
@@ -174,7 +166,7 @@ def _print(
 
 def _diff(paths: list[Path], names: list[str] | None, as_json: bool, as_csv: bool, html: Path | None) -> None:
     from workshop.cli import trace_text
-    from workshop.traces.comparison.difference import compare
+    from workshop.traces.comparison import compare
 
     if len(paths) != 2:
         raise typer.BadParameter("takes two traces, or two folders of them: BEFORE AFTER", param_hint="--diff")

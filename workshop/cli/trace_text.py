@@ -6,12 +6,11 @@ from collections.abc import Sequence
 from workshop.cli.output import filled, plain_table
 from workshop.parts import taught_in
 from workshop.terminal import cut, wrapped
+from workshop.traces import comparison
 from workshop.traces.breakdown import Row
-from workshop.traces.comparison import step_times
-from workshop.traces.comparison.change_text import sentences
-from workshop.traces.comparison.difference import RunDifference, TimeChange
-from workshop.traces.table_text import MAX_ROWS, short, text_table
-from workshop.traces.tables import NOTHING, TABLES
+from workshop.traces.comparison import RunDifference, TimeChange
+from workshop.traces.comparison_text import sentences
+from workshop.traces.tables import MAX_ROWS, NOTHING, TABLES, short, text_table
 from workshop.traces.trace_files import Traces
 from workshop.traces.trace_findings import TraceFinding, all_clear
 
@@ -71,7 +70,7 @@ def difference_fields(
     before: Traces, after: Traces, found: RunDifference, names: list[str] | None
 ) -> dict[str, object]:
     """Return the fields of the JSON of what changed; if tables are named, only those."""
-    tables = {name: [change.row() for change in found.tables[name]] for name in names or step_times.TABLES}
+    tables = {name: [change.row() for change in found.tables[name]] for name in names or comparison.TABLES}
     seen = None if math.isnan(found.seen_ns) else found.seen_ns / 1000
     steps = {"before": len(found.before.duration), "after": len(found.after.duration)}
     step = {"by_step": found.by_step, "steps": steps, "step": found.step.row() | {"seen(us)": seen}}
@@ -89,7 +88,7 @@ def difference_text(found: RunDifference, names: list[str] | None, width: int | 
 
 def _changes(name: str, changes: Sequence[TimeChange], width: int | None) -> str:
     """Return a table with its title; empty without a row."""
-    title = step_times.TABLES[name]
+    title = comparison.TABLES[name]
     if not changes:
         return ""
     if all(change.is_noise for change in changes):

@@ -122,8 +122,8 @@ def _source(profile: LineProfile, script: Path) -> str | None:
 
 
 def _function(table: LineTable) -> KeptFunction:
-    """Return the ten hottest lines of a function, without those that have less than 1 % of its time."""
-    hottest = sorted(table.rows, key=lambda row: row.seconds, reverse=True)[:10]
+    """Return the ten hottest lines of a function, without imports, and those that have less than 1 % of its time."""
+    hottest = sorted((row for row in table.rows if not row.is_import), key=lambda row: row.seconds, reverse=True)[:10]
     rows = sorted((row for row in hottest if row.share >= 0.01), key=lambda row: row.first)
     lines = tuple(KeptLine(row.first, row.hits, row.seconds, row.share, row.text) for row in rows)
     return KeptFunction(table.function.title, table.whole_s, lines)

@@ -8,8 +8,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from workshop import line_counts
 from workshop.judge.contest import Contest
-from workshop.line_counts import counts
 from workshop.probe import wire
 from workshop.probe.settings import LINES_VARIABLE, CountedRun
 from workshop.profiles import line_change, line_profile
@@ -103,7 +103,7 @@ def _counted(contest: Contest, path: Path, steps: int, file: Path) -> tuple[Line
         script.epoch_steps = steps
         taken = script.epoch(pause=False).report.steps
         script.terminate()
-        if not (found := list(counts.read(folder))):
+        if not (found := list(line_counts.read(folder))):
             raise ScriptError("no line of its own code was counted", None, "", script.name)
         write_profile(file, found, script.command, (), load.end())
         return line_profile.read(file), taken

@@ -3,6 +3,11 @@
 line_profiler counts the lines of functions that are handed to it, and changes their bytecode to tell them apart: it
 appends instructions that do nothing. So functions are handed to it as their file is loaded, and what runs is the code
 that it has made. This also holds for the body of the module, which is no function.
+
+Modules are loaded by importlib, whose loaders have one method that returns a module's code. A script is not: Python
+compiles it by itself. But whatever is run as a script may also be a folder or a ZIP file, for which Python asks
+`sys.path_hooks`. A hook that takes the script itself has Python load the script by a loader as well; the same holds for
+`runpy.run_path`, by which multiprocessing loads the script in processes that it spawns.
 """
 
 import atexit
@@ -14,29 +19,21 @@ import threading
 import uuid
 import warnings
 from contextlib import suppress
-from importlib.util import decode_source
+from importlib.machinery import ModuleSpec, SourceFileLoader
+from importlib.util import decode_source, spec_from_loader
 from inspect import CO_OPTIMIZED
 from pathlib import Path
 from time import monotonic, sleep, time_ns  # the script may replace those of the module
-from types import CellType, CodeType, FrameType, FunctionType
+from types import CellType, CodeType, FrameType, FunctionType, ModuleType, TracebackType
 from typing import Any, NoReturn
 
 from line_profiler import LineProfiler
 
-from workshop.line_counts.counts import MAIN, SUFFIX, ProcessCounts
-from workshop.line_counts.import_hook import ImportHook
+from workshop.line_counts import MAIN, SUFFIX, ProcessCounts
 from workshop.probe.after_import import after_import
 from workshop.probe.internals import SET_SIGNALS, SIGNAL_MODULE, WORKER_LOOP, worker_argument
 from workshop.probe.settings import CountedRun
-
-WRITE_EVERY_S = 1.0
-"""Seconds, at least, between two writings of what has been counted."""
-
-MAX_SHARE = 0.01
-"""A share of the time, at most, that writing takes, unless it would be seldom."""
-
-MAX_PAUSE_S = 4.0
-"""Seconds, at most, between two writings: a process that does not end when it is told to is killed after 10 s."""
+from workshop.probe.user_code import LIBRARY_FOLDERS, is_user_code
 
 MONITORING: Any = getattr(sys, "monitoring", None)
 """How Python reports the lines that run, from 3.12 on."""
@@ -54,13 +51,15 @@ class LineCounter:
 
     def __init__(self, run: CountedRun) -> None:
         self.run = run
+        self.own = [Path(folder).resolve() for folder in run.more]  # folders of packages that are the user's code, too
+        self.main = vars(sys.modules["__main__"])
         self.profiler: Any = None
         self.codes: list[CodeType] = []
         self.sources: dict[str, str] = {}
 
     def start(self) -> None:
         """Count from now on. A spawned process comes here by itself, a forked one inherits it."""
-        ImportHook(self.run.more, self.count).watch()
+        self._load_user_code()
         self._begin()
         atexit.register(self._write)
         os.register_at_fork(after_in_child=self._begin)
@@ -68,6 +67,35 @@ class LineCounter:
         # This counter has a thread of its own, of which Python 3.12 would warn wherever the script forks.
         warnings.filterwarnings("ignore", ".*multi-threaded, use of fork", DeprecationWarning)
         after_import(SIGNAL_MODULE, self._write_when_terminated)
+
+    def _load_user_code(self) -> None:
+        """Have all of the user's code that this process loads from now on be counted before it runs."""
+        get_code = SourceFileLoader.get_code
+        counter = self
+
+        def get_counted_code(loader: SourceFileLoader, name: str) -> CodeType | None:
+            code = get_code(loader, name)
+            if code and counter.is_user_code(loader.path):
+                return counter.count(code, loader.path, loader.get_data(loader.path))
+            return code
+
+        SourceFileLoader.get_code = get_counted_code  # type: ignore[method-assign,assignment]
+        sys.path_hooks.insert(0, self._finder)
+
+    def is_user_code(self, path: str) -> bool:
+        """Return whether a file is the user's code, or of a package that counts as such."""
+        path = os.path.abspath(path)
+        if is_user_code(path):
+            return True
+        file = Path(path).resolve()
+        inside = (file.relative_to(folder) for folder in self.own if file.is_relative_to(folder))
+        return any(not LIBRARY_FOLDERS.search(path.as_posix()) for path in inside)
+
+    def _finder(self, path: str) -> "_ScriptFinder":
+        """Return what finds the code of a script, as a path hook does; an ImportError leaves the path to the others."""
+        if not (path.endswith(".py") and Path(path).is_file() and self.is_user_code(path)):
+            raise ImportError
+        return _ScriptFinder(path, self)
 
     def count(self, code: CodeType, path: str, source: bytes) -> CodeType:
         """Have the lines of a file be counted, and return the code that is to run."""
@@ -130,14 +158,16 @@ class LineCounter:
 
     def _keep_writing(self) -> None:
         sys.settrace(None)  # its own lines are not counted, and need not be looked at
-        path, pause_s = self.path, WRITE_EVERY_S
+        path, pause_s = self.path, 1.0
         while True:
             sleep(pause_s)
             if path != self.path:
                 return
             begin = monotonic()
             self._write()
-            pause_s = min(max(WRITE_EVERY_S, (monotonic() - begin) / MAX_SHARE), MAX_PAUSE_S)
+            # It takes a hundredth of the time, but comes often enough for a process that is killed 10 s after it was
+            # told to end.
+            pause_s = min(max(1.0, 100 * (monotonic() - begin)), 4.0)
 
     def _write(self) -> None:
         """Write what has been counted so far, if anything has."""
@@ -199,3 +229,55 @@ def _name() -> str:
         name = name if worker is None else f"worker {worker}"  # a function of that name may be somebody else's
     rank = f"rank {os.environ['RANK']}" if "RANK" in os.environ else ""
     return f"{rank} {name}".strip() or MAIN
+
+
+class _ScriptFinder:
+    """Finds a script, where Python looks for `__main__` in it."""
+
+    def __init__(self, path: str, counter: LineCounter) -> None:
+        self.path, self.counter = path, counter
+
+    def find_spec(self, name: str, target: ModuleType | None = None) -> ModuleSpec | None:
+        return spec_from_loader(name, _ScriptLoader(self.path, self.counter)) if name == "__main__" else None
+
+
+class _ScriptLoader(SourceFileLoader):
+    """Loads a script so that it finds everything as it would if Python had run it by itself."""
+
+    def __init__(self, path: str, counter: LineCounter) -> None:
+        super().__init__("__main__", path)
+        self.counter = counter
+
+    def get_code(self, name: str) -> CodeType:
+        """Return code that runs the script, once runpy has made its namespace."""
+        return compile("__loader__.run(globals())", BETWEEN, "exec")
+
+    def run(self, namespace: dict[str, Any]) -> None:
+        """Run the script in a namespace."""
+        path = self.path
+        if namespace is self.counter.main:  # it is what Python was started with
+            path = os.path.join(os.getcwd(), path)
+            sys.path[:1] = [] if sys.flags.safe_path else [str(Path(path).resolve().parent)]
+            if sys.excepthook is sys.__excepthook__:
+                sys.excepthook = _show_without_loader
+        loader = SourceFileLoader("__main__", path)  # as Python has it, which nothing of this hangs on
+        namespace |= {
+            "__spec__": None,
+            "__loader__": loader,
+            "__file__": path,
+            "__cached__": None,
+            "__package__": None,
+        }
+        source = self.get_data(path)
+        exec(self.counter.count(self.source_to_code(source, path), path, source), namespace)
+
+
+BETWEEN = "<workshop record lines>"
+"""The name of the code between runpy and a script."""
+
+
+def _show_without_loader(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+    """Print an exception as Python does, without the frames that have led to the script."""
+    while trace and trace.tb_frame.f_code.co_filename.startswith(("<frozen ", BETWEEN, __file__)):
+        trace = trace.tb_next
+    sys.__excepthook__(kind, error.with_traceback(trace), trace)

@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 
 from workshop.traces import breakdown
+from workshop.traces.event_columns import EventColumns
 from workshop.traces.intervals import Ints
-from workshop.traces.path import dependencies
-from workshop.traces.path.critical_path import of_typical_step
-from workshop.traces.trace import DATA_WAIT, EventColumns, Trace
+from workshop.traces.path import dependencies, of_typical_step
+from workshop.traces.trace import DATA_WAIT, Trace
 from workshop.traces.trace_files import Rank
 
 KINDS = ("computation", "communication", "memory", "operator", "python", "delay", "wait", "step")

@@ -90,8 +90,9 @@ def _listing(found: Sequence[LineTable], run_s: float, anchors: Mapping[Function
         mark = f' class="function" id="{heads[number]}"' if number in heads else ""
         figures = [""] * 3
         if row := rows.get(number):
-            figures = [f"{row.hits:,}", _time(row.seconds), "recursive" if row.is_recursive else f"{row.share:.1%}"]
-            heat = 0.0 if row.is_recursive else min(1.0, row.seconds / (run_s or 1.0))
+            note = "recursive" * row.is_recursive or "once" * row.is_import
+            figures = [f"{row.hits:,}", _time(row.seconds), note or f"{row.share:.1%}"]
+            heat = 0.0 if note else min(1.0, row.seconds / (run_s or 1.0))
             mark += f' style="--heat:{heat:.3f}"' * (heat >= MIN_HEAT)
         cells = "".join(f"<td>{cell}</td>" for cell in [*figures, number])
         text = source[number - 1] if number <= len(source) else ""

@@ -9,9 +9,8 @@ from workshop.pages.lanes import Lanes, lanes
 from workshop.pages.template import bar, keys, section, table
 from workshop.pages.trace_page import with_timeline
 from workshop.probe.phases import TRACED
-from workshop.traces.comparison.change_text import milliseconds, sentences, short
-from workshop.traces.comparison.difference import RunDifference, TimeChange
-from workshop.traces.comparison.step_times import TABLES
+from workshop.traces.comparison import TABLES, RunDifference, TimeChange
+from workshop.traces.comparison_text import milliseconds, sentences, short
 from workshop.traces.trace_files import Traces
 
 HEADERS = ("name", "before ms", "after ms", "change ms", "± ms", "")

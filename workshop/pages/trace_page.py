@@ -9,7 +9,7 @@ from workshop.pages.lanes import KINDS, Lanes, lanes
 from workshop.pages.template import bar, fill, keys, section, table
 from workshop.probe.phases import TRACED
 from workshop.traces.breakdown import Row
-from workshop.traces.table_text import TextTable, text_table
+from workshop.traces.tables import TextTable, text_table
 from workshop.traces.trace_files import Traces
 from workshop.traces.trace_findings import all_clear
 

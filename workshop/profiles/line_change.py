@@ -255,16 +255,10 @@ def between(before: Sequence[LineProfile], after: Sequence[LineProfile], *, same
     hits = [(one.row.hits, other.row.hits) for _, one, other in pairs if one and other and not same_length]
     functions = [_function_change(group, len(pairs), slowdown, more_hits(hits)) for group in _groups(pairs)]
     functions.sort(key=lambda function: abs(function.seconds), reverse=True)
-    runs_s = [_seconds(before), _seconds(after)]
-    known = all(map(all, runs_s))
+    old_s, new_s = ([each.recorded.seconds for each in side if each.recorded] for side in (before, after))
     runs = len(before), len(after)
-    means_s = (mean(runs_s[0]), mean(runs_s[1])) if known else None
+    means_s = (mean(old_s), mean(new_s)) if (len(old_s), len(new_s)) == runs else None
     return LineChange(functions, runs, means_s, slowdown, more_hits(hits), (_machines(before), _machines(after)))
-
-
-def _seconds(profiles: Sequence[LineProfile]) -> list[float]:
-    """The time of each run; 0 where it is not known."""
-    return [profile.recorded.seconds if profile.recorded else 0.0 for profile in profiles]
 
 
 def _machines(profiles: Sequence[LineProfile]) -> dict[Path, OtherLoad]:

@@ -19,7 +19,7 @@ from line_profiler import LineStats
 
 from workshop.errors import WorkshopError
 from workshop.file_kind import LINE_PROFILE, kind_of, wrong_kind
-from workshop.line_counts.counts import Timings
+from workshop.line_counts import Timings
 from workshop.runs.other_load import OtherLoad
 
 MAKE_ONE = "make one with workshop record lines"

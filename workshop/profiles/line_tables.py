@@ -29,8 +29,8 @@ class LineTable:
 
     @cached_property
     def imports_s(self) -> float:
-        """The seconds in the imports of a module's body, which come once: a longer run has no more of them."""
-        return sum(row.seconds for row in self.rows if self.is_import(row))
+        """The time in its imports."""
+        return sum(row.seconds for row in self.rows if row.is_import)
 
     @property
     def seconds(self) -> float:
@@ -42,17 +42,13 @@ class LineTable:
         """Whether these are the lines of a module outside of all functions."""
         return self.function.name == "<module>"
 
-    def is_import(self, row: Row) -> bool:
-        """Return whether a statement is an import in the body of a module."""
-        return self.is_module and row.first in self.source.imports
-
 
 def tables(
     profile: LineProfile, *, together: bool = True, by_process: bool = False, name: str | None = None
 ) -> dict[str, list[LineTable]]:
     """Return the tables of all processes together, or of each, by its name; the function with most time comes first.
 
-    Of a module's body, neither imports nor calls of functions that have a table count for that.
+    Imports do not count for that; nor do, in a module's body, the calls of functions that have a table.
 
     Args:
         profile: the profile.

@@ -48,6 +48,8 @@ class Row:
     """Its share of the function's time, from 0 to 1."""
     is_recursive: bool = False
     """Whether it calls its own function: it has the time of every level of the recursion again, and is in no sum."""
+    is_import: bool = False
+    """Whether it is an import, whose time comes once: a longer run has no more of it."""
 
 
 class Source:
@@ -99,7 +101,8 @@ class Source:
             seconds = sum(line.seconds for line in lines)
             share = seconds / (function.seconds or 1.0)
             text = self.text(first, last)
-            rows.append(Row(first, last, text, self._hits(function, lines), seconds, share, bool(itself.search(text))))
+            kind = bool(itself.search(text)), first in self.imports
+            rows.append(Row(first, last, text, self._hits(function, lines), seconds, share, *kind))
         return rows
 
     def text(self, first: int, last: int) -> str:

@@ -9,15 +9,14 @@ from pathlib import Path
 
 from line_profiler import LineStats
 
+from workshop import line_counts
 from workshop.errors import CrashError, WorkshopError
-from workshop.line_counts import counts
-from workshop.line_counts.counts import MAIN, ProcessCounts
+from workshop.line_counts import MAIN, ProcessCounts
 from workshop.probe import wire
 from workshop.probe.settings import LINES_VARIABLE, CountedRun
 from workshop.profiles import line_profile
 from workshop.recording.output_paths import output_path
-from workshop.recording.run import RecordedRun, Run, as_command
-from workshop.recording.time_limit import TimeLimit
+from workshop.recording.run import RecordedRun, Run, TimeLimit, as_command
 from workshop.runs.other_load import OtherLoad
 from workshop.runs.script import Say, probe_environment
 
@@ -68,7 +67,7 @@ def record(
         environment = {LINES_VARIABLE: wire.encode(counted), **limit.environment, **probe_environment()}
         run = Run(as_command(command), folder, environment)
         run.wait(limit.is_over)
-        found = list(counts.read(Path(folder)))
+        found = list(line_counts.read(Path(folder)))
     if not found:
         if run.stopped:
             raise run.stopped

@@ -17,9 +17,7 @@ from workshop.errors import CrashError, WorkshopError, first_line
 from workshop.profiles import stacks
 from workshop.profiles.stacks import Process, Stack
 from workshop.recording.output_paths import output_path
-from workshop.recording.run import RecordedRun, Run, require_command
-from workshop.recording.slurm import job_script
-from workshop.recording.time_limit import TimeLimit
+from workshop.recording.run import RecordedRun, Run, TimeLimit, job_script, require_command
 from workshop.runs import load_beside
 from workshop.runs.machine import find_executable
 from workshop.runs.process_tree import ProcessTree, command_of
@@ -106,20 +104,13 @@ def record(
     finally:
         partial.unlink(missing_ok=True)
     load_beside.keep(ended["machine"], path)
-    samples = sum(stack.samples for stack in described)
     processes = Counter[int]()
     for stack in described:
         if stack.processes:
             processes[stack.processes[-1].pid] += stack.samples
-    return RecordedStacks(
-        path=path,
-        samples=samples,
-        seconds=ran_s,
-        processes=len(processes),
-        most_of_a_process=max(processes.values(), default=0),
-        warnings=[TOO_SLOW] if "behind in sampling" in said else [],
-        **ended,
-    )
+    samples, most = sum(stack.samples for stack in described), max(processes.values(), default=0)
+    warnings = [TOO_SLOW] if "behind in sampling" in said else []
+    return RecordedStacks(path, samples, ran_s, len(processes), most, warnings, **ended)
 
 
 def _described(stack: Stack, tree: ProcessTree) -> Stack:

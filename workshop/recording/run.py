@@ -1,9 +1,14 @@
-"""A command that is recorded: it runs to its end, for some time, or until Ctrl-C, and nothing of it is left running."""
+"""A command that is recorded: it runs to its end, for some time, or until Ctrl-C, and nothing of it is left running.
+
+Or a job script that records it on all nodes of a cluster.
+"""
 
 import os
+import shlex
 import shutil
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -14,9 +19,11 @@ import psutil
 
 from workshop.errors import WorkshopError
 from workshop.file_kind import require_script, wrong_kind
-from workshop.probe.settings import RUN_VARIABLE
+from workshop.probe.first_step import STEP, TORCH
+from workshop.probe.settings import FIRST_STEP_VARIABLE, RUN_VARIABLE
 from workshop.runs.other_load import LoadMeter, OtherLoad
 from workshop.runs.process_tree import GRACE_S, LOOK_EVERY_S, end, tree_of, wait_while
+from workshop.runs.script import Say
 
 CLEAN_UP_S = 60.0
 """Seconds, at most, that a command gets after Ctrl-C to save what it has; pressed again, Ctrl-C ends it at once."""
@@ -127,3 +134,87 @@ class Run:
             self.process.wait(CLEAN_UP_S)  # it may still write what it has seen
         except (KeyboardInterrupt, SystemExit, subprocess.TimeoutExpired):  # pressed again, or it hangs
             end(lambda: tree_of(self.process, self._mark), grace_s=0)
+
+
+TORCH_PATIENCE_S = 20.0
+"""Seconds, at most, until a run has loaded torch: after that, it is taken for one without."""
+
+STEP_PATIENCE_S = 60.0
+"""Seconds, at most, from the loading of torch to the first step: after that, no step is expected to be seen."""
+
+
+class TimeLimit:
+    """Tells when the seconds of a run are over, None for no end; says from when they count if no step is seen."""
+
+    def __init__(self, seconds: float | None, folder: Path, say: Say) -> None:
+        self._seconds, self._folder, self._say = seconds, folder, say
+        self._started_s = time.monotonic()
+        self._torch_s: float | None = None
+        self._begin_s: float | None = None
+
+    @property
+    def environment(self) -> Mapping[str, str]:
+        """The variables that ask the processes of the run to note their first step."""
+        return {} if self._seconds is None else {FIRST_STEP_VARIABLE: str(self._folder)}
+
+    def is_over(self) -> bool:
+        """Return whether the time of the run is over."""
+        if self._seconds is None:
+            return False
+        now_s = time.monotonic()
+        if self._begin_s is None:
+            self._begin_s = self._begin(now_s)
+        return self._begin_s is not None and now_s - self._begin_s >= self._seconds
+
+    def _begin(self, now_s: float) -> float | None:
+        """From when on the seconds count, if that is known."""
+        if (self._folder / STEP).exists():
+            return now_s
+        if self._torch_s is None and (self._folder / TORCH).exists():
+            self._torch_s = now_s
+        if self._torch_s is not None and now_s - self._torch_s >= STEP_PATIENCE_S:
+            self._say(f"\nNo training step was seen within {STEP_PATIENCE_S:.0f} s; the {self._seconds:g} s begin now.")
+            return now_s
+        if self._torch_s is None and now_s - self._started_s >= TORCH_PATIENCE_S:
+            self._say(f"\ntorch was not loaded within {TORCH_PATIENCE_S:.0f} s; the time counts from the start.")
+            return self._started_s
+        return None
+
+
+def job_script(recorder: list[str], command: list[str]) -> str:
+    """Return a job script that runs a recorder on each node, and under it torchrun with a process for each GPU."""
+    # The text stands between the double quotes of a shell.
+    quoted = shlex.join(_after_torchrun(command)).translate({ord(character): f"\\{character}" for character in '\\"$`'})
+    inner = [
+        f"{shlex.join(recorder)} -- torchrun",
+        "--nnodes=$SLURM_NNODES",
+        "--nproc_per_node=${SLURM_GPUS_PER_NODE##*:}",
+        "--rdzv_id=$SLURM_JOB_ID",
+        r"--rdzv_conf=is_host=\$(((SLURM_NODEID)) && echo 0 || echo 1)",
+        "--rdzv_backend=c10d",
+        "--rdzv_endpoint=$head_node:29500",
+        quoted,
+    ]
+    lines = " \\\n    ".join(inner)
+    return f"""\
+#!/bin/bash
+#SBATCH --nodes=2
+#SBATCH --gpus-per-node=4
+#SBATCH --ntasks-per-node=1
+#SBATCH --cpus-per-task=32
+#SBATCH --time=00:30:00
+# Change these to what the job needs; then: sbatch FILE. No node writes into the recording of another.
+head_node=$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1)
+srun --cpu-bind=none --ntasks-per-node=1 --cpus-per-task=${{SLURM_CPUS_PER_TASK:-1}} \\
+    bash -c "{lines}"
+"""
+
+
+def _after_torchrun(command: list[str]) -> list[str]:
+    """Return a command without what torchrun does itself, such as starting Python."""
+    if command[:2] == ["workshop", "torchrun"]:
+        return command[2:]
+    program = command[0].rpartition("/")[2]
+    if program == "torchrun" or program.startswith("python"):
+        return command[1:]
+    return command if program.endswith(".py") else ["--no-python", *command]

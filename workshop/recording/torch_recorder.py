@@ -13,8 +13,7 @@ from workshop.errors import CrashError, WorkshopError
 from workshop.probe import wire
 from workshop.probe.settings import PROFILER_VARIABLE, REPORTS, ProfilerOptions, ProfilerReport
 from workshop.recording.output_paths import TRACES, free_folder
-from workshop.recording.run import RecordedRun, Run, as_command
-from workshop.recording.slurm import job_script
+from workshop.recording.run import RecordedRun, Run, as_command, job_script
 from workshop.runs import load_beside
 from workshop.runs.activity_text import describe_activities
 from workshop.runs.script import Say, probe_environment
@@ -24,9 +23,6 @@ SETTLED_S = 2.0
 
 STOP_PATIENCE_S = 20.0
 """Seconds, at most, that a training that should stop still runs once the last trace is written: then it is ended."""
-
-LOOK_EVERY_S = 1.0
-"""Seconds between two looks at the traces."""
 
 
 @dataclass(frozen=True)
@@ -79,14 +75,14 @@ class _Written:
     def __init__(self, folder: Path, options: ProfilerOptions, say: Say) -> None:
         self._folder, self._options, self._say = folder, options, say
         self._sizes: dict[str, int] = {}
-        self._since = self._looked = time.monotonic()
+        self._since = time.monotonic()
         self._said = False
 
     def is_over(self) -> bool:
         """Return whether a training that was to stop goes on; of another one it is said that it does."""
-        if not self._options.repeat or (now := time.monotonic()) < self._looked + LOOK_EVERY_S:
+        if not self._options.repeat:
             return False
-        self._looked = now
+        now = time.monotonic()
         sizes = {path.name: path.stat().st_size for path in self._folder.glob(TRACES)}
         if sizes != self._sizes:
             self._sizes, self._since = sizes, now

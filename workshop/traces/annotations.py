@@ -5,9 +5,9 @@ from typing import NamedTuple
 import numpy as np
 
 from workshop.traces.breakdown import Row, time_statistics
-from workshop.traces.intervals import Ints, pairs
-from workshop.traces.nesting import innermost, inside
-from workshop.traces.trace import EventColumns, Trace, matching
+from workshop.traces.event_columns import EventColumns, innermost, inside
+from workshop.traces.intervals import Ints, groups, pairs
+from workshop.traces.trace import Trace, matching
 
 ON_CPU = "user_annotation"
 ON_GPU = "gpu_user_annotation"
@@ -89,10 +89,10 @@ def of_kernels(trace: Trace) -> Ints:
 
 def _shortest_overlapping(marks: EventColumns, gpu: EventColumns) -> Ints:
     name = np.full(len(gpu), -1)
-    for pid, tid in {*zip(marks.pid.tolist(), marks.tid.tolist(), strict=True)}:
+    for pid, tid, rows in groups(marks.pid, marks.tid):
         here = np.flatnonzero((gpu.pid == pid) & (gpu.tid == tid))
         here = here[np.argsort(gpu.ts[here], kind="stable")]
-        mark = marks[(marks.pid == pid) & (marks.tid == tid)]
+        mark = marks[rows]
         mark = mark[np.lexsort((mark.ts, -mark.dur))]  # the shortest is written last
         first = np.searchsorted(np.maximum.accumulate(gpu.end[here]), mark.ts, "right")
         of_mark, row = pairs(first, np.searchsorted(gpu.ts[here], mark.end))

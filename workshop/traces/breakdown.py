@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from workshop.traces.event_columns import at_the_top
 from workshop.traces.intervals import Ints, Spans, groups, overlap, without
-from workshop.traces.nesting import at_the_top
 from workshop.traces.trace import COPY, DATA_WAIT, LAUNCH, SET, SYNC, Trace, once
 
 COMMUNICATION = r".*(nccl|rccl|hccl|mscclKernel|nvshmem)"
@@ -30,17 +30,6 @@ KERNEL_WAIT_NS = 30_000
 """Nanoseconds: a shorter gap between two kernels is the time that starting a kernel takes."""
 
 Row = dict[str, Any]
-
-
-class Launched(NamedTuple):
-    """Launching calls on the CPU, each with the event that it launched: columns of equal length, times in ns."""
-
-    name: Ints
-    correlation: Ints
-    cpu_duration: Ints
-    gpu_duration: Ints
-    launch_delay: Ints
-    """The time from the end of the call to the begin on the device, or 0."""
 
 
 def kinds(trace: Trace) -> Ints:
@@ -125,8 +114,7 @@ def gaps(
     causes = IDLE[:-1] if as_hta or (found >= 0).all() else IDLE
     unknown = 3 if IDLE[-1] in causes else 2
     streams = events.stream if by_stream else np.zeros_like(events.stream)
-    for device, stream in sorted({*zip(events.device.tolist(), streams.tolist(), strict=True)}):
-        here = np.flatnonzero((events.device == device) & (streams == stream))
+    for device, stream, here in groups(events.device, streams):
         here = here[np.argsort(events.ts[here], kind="stable")]
         before = np.maximum.accumulate(events.end[here])[:-1]
         here = here[1:]
@@ -140,9 +128,8 @@ def waits_for_others(trace: Trace) -> bool:
     """Return whether a device may have waited for another stream or an event: there are several, or such a wait."""
     events = trace.events
     waits = trace.of(*SYNC) & ((events.waits_on >= 0) | (events.waits_on_stream >= 0) | trace.named("Stream Wait"))
-    return len({*zip(trace.gpu.device.tolist(), trace.gpu.stream.tolist(), strict=True)}) > len(
-        {*trace.gpu.device.tolist()}
-    ) or bool(waits.any())
+    streams = groups(trace.gpu.device, trace.gpu.stream)
+    return len(streams) > len({device for device, *_ in streams}) or bool(waits.any())
 
 
 class DeviceTime(NamedTuple):
@@ -191,29 +178,26 @@ def comm_comp(trace: Trace) -> Row:
     return {"communication_time(us)": whole / 1000, "comp_comm_overlap_pctg": _percent(whole - exposed, whole)}
 
 
-def launches(trace: Trace) -> Launched:
-    """Return every kernel, copy and set whose launch is in the trace, be it by CUDA's runtime or driver, or by HIP."""
-    calls, events = trace.launched
-    delay = np.maximum(events.ts - calls.end, 0)
-    order = np.argsort(calls.ts, kind="stable")
-    columns = (events.name, events.correlation, calls.dur, events.dur, delay)
-    return Launched(*(column[order] for column in columns))
-
-
 def launch_summary(trace: Trace) -> Row:
-    """Return how the CPU keeps up with the device; in µs."""
-    found = launches(trace)
-    if not len(found.name):
+    """Return how the CPU keeps up with the device, by what has its launch in the trace; in µs."""
+    calls, events = trace.launched
+    if not len(calls):
         return {"launches": 0}
-    longer = np.count_nonzero(found.cpu_duration > found.gpu_duration)
+    delay = launch_delays(trace)
     return {
-        "launches": len(found.name),
-        "cpu_duration(us)": float(found.cpu_duration.mean()) / 1000,
-        "gpu_duration(us)": float(found.gpu_duration.mean()) / 1000,
-        "median_launch_delay(us)": float(np.median(found.launch_delay)) / 1000,
-        "max_launch_delay(us)": int(found.launch_delay.max()) / 1000,
-        "launched_longer_than_run_pctg": 100 * longer / len(found.name),
+        "launches": len(calls),
+        "cpu_duration(us)": float(calls.dur.mean()) / 1000,
+        "gpu_duration(us)": float(events.dur.mean()) / 1000,
+        "median_launch_delay(us)": float(np.median(delay)) / 1000,
+        "max_launch_delay(us)": int(delay.max()) / 1000,
+        "launched_longer_than_run_pctg": 100 * np.count_nonzero(calls.dur > events.dur) / len(calls),
     }
+
+
+def launch_delays(trace: Trace) -> Ints:
+    """Return for each row of `Trace.launched` the ns from the end of the call to the begin on the device, or 0."""
+    calls, events = trace.launched
+    return np.maximum(events.ts - calls.end, 0)
 
 
 def kernel_types(trace: Trace, among: Sequence[str] = KINDS) -> list[Row]:
@@ -238,10 +222,8 @@ def kernel_types(trace: Trace, among: Sequence[str] = KINDS) -> list[Row]:
 
 def kernels(trace: Trace) -> list[Row]:
     """Return statistics over the runs of each kernel, copy and set, by its name. The longest first; times in µs."""
-    kind, name = kinds(trace), trace.gpu.name
-    order = np.argsort(name, kind="stable")
-    rows = []
-    for number, here in groups(name[order], order):
+    kind, rows = kinds(trace), []
+    for number, here in groups(trace.gpu.name):
         kernel = {"name": trace.names[number], "kernel_type": KINDS[kind[here[0]]], "count": len(here)}
         rows.append(kernel | time_statistics(trace.gpu.dur[here]))
     return sorted(rows, key=lambda row: (-row["sum (us)"], row["name"]))
@@ -267,9 +249,9 @@ def copies(trace: Trace) -> list[Row]:
         if len(of_device.gpu)
     }
     rows: list[Row] = []
-    for name in np.unique(events.name):
-        here = events[events.name == name]
-        when = {device: here.spans(here.device == device) for device in np.unique(here.device).tolist()}
+    for name, of_name in groups(events.name):
+        here = events[of_name]
+        when = {device: here.spans(rows) for device, rows in groups(here.device)}
         hidden = sum(overlap(each, computing[device]).length for device, each in when.items())
         time, size = int(here.dur.sum()), int(here.bytes.sum())
         rows.append(
@@ -291,16 +273,16 @@ def operators(trace: Trace) -> list[Row]:
     The time of the operators that an operator calls is in its total, and not in its self time. The time of a kernel
     counts for the operator that launched it.
     """
-    is_op, names = trace.of("cpu_op"), len(trace.names)
+    all_ops, names = trace.events[trace.of("cpu_op")], len(trace.names)
     count, self_time, total, on_device = np.zeros((4, names), np.int64)
     calls, launched = trace.launched
-    for thread in np.unique(trace.thread[is_op]):
-        ops = trace.events[is_op & (trace.thread == thread)]
+    for *_, here in groups(all_ops.pid, all_ops.tid):
+        ops = all_ops[here]
         row, spans = at_the_top(ops)
         np.add.at(count, ops.name, 1)
         np.add.at(self_time, ops.name[row], spans.end - spans.start)
-        for name in np.unique(ops.name):
-            total[name] += ops.spans(ops.name == name).length
+        for name, of_name in groups(ops.name):
+            total[name] += ops.spans(of_name).length
         mine = np.flatnonzero((calls.pid == ops.pid[0]) & (calls.tid == ops.tid[0]))
         at = np.searchsorted(spans.start, calls.ts[mine], "right") - 1
         inside = (at >= 0) & (calls.ts[mine] < np.append(spans.end, 0)[at])

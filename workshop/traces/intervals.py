@@ -1,11 +1,23 @@
-"""Computes unions, intersections and differences of time intervals, and groups values."""
+"""Columns of numbers; unions, intersections and differences of time intervals; and sums and values by group."""
 
-from typing import NamedTuple
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 Ints = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Columns:
+    """Columns of equal length: the fields of a subclass."""
+
+    def __len__(self) -> int:
+        return len(next(iter(vars(self).values())))
+
+    def __getitem__(self, rows: Any) -> Self:
+        return type(self)(*(column[rows] for column in vars(self).values()))
 
 
 class Spans(NamedTuple):
@@ -77,10 +89,13 @@ def sums(group: Ints, values: Ints, groups: int) -> Ints:
     return found
 
 
-def groups(key: Ints, values: Ints) -> list[tuple[int, Ints]]:
-    """Return the values of each key, which are sorted by it."""
-    keys, first = np.unique(key, return_index=True)
-    return [*zip(keys.tolist(), np.split(values, first[1:]), strict=True)] if len(keys) else []
+def groups(*keys: NDArray[Any]) -> list[tuple[Any, ...]]:
+    """Return each combination of keys that some rows have, and behind it these rows; all in ascending order."""
+    order = np.lexsort(keys[::-1])
+    columns = [key[order] for key in keys]
+    borders = np.flatnonzero(np.any([column[1:] != column[:-1] for column in columns], axis=0)) + 1
+    parts = np.split(order, borders) if len(order) else []
+    return [(*(key[rows[0]].item() for key in keys), rows) for rows in parts]
 
 
 def without(one: Spans, other: Spans) -> Spans:

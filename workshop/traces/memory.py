@@ -11,10 +11,10 @@ import numpy as np
 
 from workshop.probe.phases import TRACED, Phase
 from workshop.traces.breakdown import Row
-from workshop.traces.intervals import Ints, sums
-from workshop.traces.nesting import around
+from workshop.traces.event_columns import Allocations, around
+from workshop.traces.intervals import Ints, groups, sums
 from workshop.traces.steps import phase_spans, traced_steps
-from workshop.traces.trace import Allocations, Mask, Trace, once
+from workshop.traces.trace import Mask, Trace, once
 
 DEVICE_TYPES = {0: "cpu", 1: "cuda", 6: "hip", 12: "xpu", 13: "mps", 15: "hpu", 19: "mtia", 20: "privateuse1"}
 
@@ -44,7 +44,7 @@ class DeviceMemory(NamedTuple):
     @property
     def alive(self) -> Mask:
         """Which events allocated what is in use at the peak."""
-        position = np.arange(len(self.events.ts))
+        position = np.arange(len(self.events))
         return (self.events.size > 0) & (position <= self.peak) & (_released(self.events) > self.peak)
 
 
@@ -101,7 +101,7 @@ def held(trace: Trace) -> list[Row]:
     rows: list[Row] = []
     for memory in _in_use(trace):
         alive = memory.alive
-        found = _holders(trace, memory.events.rows(alive), memory.phase[alive])
+        found = _holders(trace, memory.events[alive], memory.phase[alive])
         before = memory.peak_bytes - sum(row["bytes"] for row in found)
         if before > 0:
             found.append({"name": BEFORE, "allocated_in": None, "phase": None, "count": None, "bytes": before})
@@ -142,10 +142,9 @@ def _devices(trace: Trace) -> list[DeviceMemory]:
     """Return the memory of each device."""
     memories = []
     events = trace.allocations
-    phase = _phase_at(trace, events.ts) if len(events.ts) else events.ts
-    for kind, number in sorted({*zip(events.device_type.tolist(), events.device_id.tolist(), strict=True)}):
-        here = (events.device_type == kind) & (events.device_id == number)
-        found = events.rows(here)
+    phase = _phase_at(trace, events.ts) if len(events) else events.ts
+    for kind, number, here in groups(events.device_type, events.device_id):
+        found = events[here]
         in_use = found.allocated if found.allocated.any() else np.cumsum(found.size)
         name = DEVICE_TYPES.get(kind, f"device of type {kind}")
         place = name if number < 0 else f"{name}:{number}"
@@ -167,7 +166,7 @@ def _released(events: Allocations) -> Ints:
 
     The rows are of one device.
     """
-    rows = np.arange(len(events.ts))
+    rows = np.arange(len(events))
     order = np.lexsort((rows, events.address))
     same = events.address[order][1:] == events.address[order][:-1]
     released = np.full(len(rows), len(rows))

@@ -17,8 +17,9 @@ import numpy as np
 
 from workshop.probe.phases import Phase
 from workshop.traces.decoding import TraceError
+from workshop.traces.event_columns import EventColumns
 from workshop.traces.intervals import Ints
-from workshop.traces.trace import EventColumns, Trace
+from workshop.traces.trace import Trace
 
 BLOCK_ROWS = 1 << 15
 """Rows that are fetched at once: the objects of a row take much memory."""
@@ -92,7 +93,6 @@ _ANNOTATION = _CATS.index("user_annotation")
 _OF_A_CALL = ("stream", "correlation", "device", "bytes", "waits_on", "waits_on_stream")
 _COLUMNS = ("name", "cat", "pid", "tid", *_OF_A_CALL, "ts", "dur")
 _OF_A_PHASE = ("name", "pid", "tid", "ts", "dur")
-_NO_CALL = (-1, -1, -1, 0, -1, -1)
 
 
 def is_report(path: Path) -> bool:
@@ -200,7 +200,7 @@ class _Reader:
             backward |= marked[name] == Phase.BACKWARD
             if backward and marked[name] == Phase.OPTIMIZER:
                 name_of_step = self.names[f"ProfilerStep#{number}"]
-                step = (name_of_step, _ANNOTATION, pid, tid, *_NO_CALL, begin, ts + dur - begin)
+                step = (name_of_step, _ANNOTATION, pid, tid, -1, -1, -1, 0, -1, -1, begin, ts + dur - begin)
                 self._blocks.append(np.array([step]).T)
                 begin, backward, number = ts + dur, False, number + 1
 

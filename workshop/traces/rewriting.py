@@ -3,10 +3,10 @@
 import gzip
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from decimal import Decimal
-from itertools import chain, count
+from itertools import chain
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, BinaryIO, cast
+from typing import Any
 
 import msgspec
 
@@ -61,7 +61,7 @@ def rewrite(
     try:
         compressed = target.suffix == ".gz"  # by gzip's level 3: 9 makes it 30 % smaller, and takes many times as long
         with gzip.open(unfinished, "wb", 3) if compressed else unfinished.open("wb") as file:
-            _write(cast(BinaryIO, file), Decoder(source, decode_written_events), added, marked, only_marked)
+            file.writelines(_pieces(Decoder(source, decode_written_events), added, marked, only_marked))
         unfinished.replace(target)
     finally:
         unfinished.unlink(missing_ok=True)
@@ -72,36 +72,28 @@ def exact_us(ns: int) -> msgspec.Raw:
     return msgspec.Raw(str(Decimal(ns) / 1000).encode())
 
 
-def _write(
-    file: BinaryIO,
-    decoder: Decoder,
-    added: Iterable[dict[str, Any]],
-    marked: Mapping[int, dict[str, Any]],
-    only_marked: bool,
-) -> None:
-    file.write(b'{"traceEvents": [')
+def _pieces(
+    decoder: Decoder, added: Iterable[dict[str, Any]], marked: Mapping[int, dict[str, Any]], only_marked: bool
+) -> Iterator[bytes]:
+    """Yield what is written, piece by piece."""
+    yield b'{"traceEvents": ['
     between = b"\n"
-    for events in chain(_blocks(decoder, marked, only_marked), [map(msgspec.json.encode, added)]):
-        if written := b",\n".join(events):
-            file.write(between + written)
-            between = b",\n"
-    file.write(b"\n]")
+    for event in chain(_kept(decoder, marked, only_marked), map(msgspec.json.encode, added)):
+        yield between + event
+        between = b",\n"
+    yield b"\n]"
     for name, value in decoder.fields.items():  # some are read only behind the events
-        file.write(b",\n" + msgspec.json.encode(name) + b": " + value)
-    file.write(b"}\n")
+        yield b",\n" + msgspec.json.encode(name) + b": " + value
+    yield b"}\n"
 
 
-def _blocks(decoder: Decoder, marked: Mapping[int, dict[str, Any]], only_marked: bool) -> Iterator[list[bytes]]:
-    """Yield how the events are written from now on, block by block."""
-    index = count()
-    for events in decoder:
-        written = []
-        for event in events:
-            if (args := marked.get(next(index))) is not None:
-                written.append(_with_args(event.written, args))
-            elif not only_marked or event.dur is None or event.cat in ANNOTATIONS:
-                written.append(event.written)
-        yield written
+def _kept(decoder: Decoder, marked: Mapping[int, dict[str, Any]], only_marked: bool) -> Iterator[bytes]:
+    """Yield how the events of the source are written from now on."""
+    for index, event in enumerate(chain.from_iterable(decoder)):
+        if (args := marked.get(index)) is not None:
+            yield _with_args(event.written, args)
+        elif not only_marked or event.dur is None or event.cat in ANNOTATIONS:
+            yield event.written
 
 
 def _with_args(written: bytes, args: dict[str, Any]) -> bytes:

@@ -138,7 +138,7 @@ def without_last_step(trace: Trace, include_last: bool) -> Trace:
     kept = ~on_device & (events.ts < until)
     launched = events.correlation[kept & (events.correlation >= 0)]
     kept |= on_device & np.isin(events.correlation, launched)
-    return replace(trace, events=events[kept], allocations=trace.allocations.rows(trace.allocations.ts < until))
+    return replace(trace, events=events[kept], allocations=trace.allocations[trace.allocations.ts < until])
 
 
 def _marked_steps(trace: Trace) -> Ints:

@@ -3,14 +3,14 @@
 A table is declared here, and nowhere else; its rows are made by the analysis that it names.
 """
 
+import re
 from collections.abc import Callable, Iterable
 from enum import Enum
 from typing import Any, NamedTuple
 
 from workshop.probe.phases import TRACED
-from workshop.traces import annotations, bandwidth, breakdown, memory, queues, steps
+from workshop.traces import annotations, breakdown, memory, path, steps, time_series
 from workshop.traces.breakdown import Row
-from workshop.traces.path import critical_path
 from workshop.traces.trace import Trace
 from workshop.traces.trace_files import Rank, Traces
 
@@ -164,7 +164,7 @@ TABLES = {
     ),
     "path": _table(
         "The critical path: what the end of a typical step waited for",
-        lambda trace: critical_path.path_rows(critical_path.of_typical_step(trace)),
+        lambda trace: path.path_rows(path.of_typical_step(trace)),
         Column("of", "step"),
         Column("kind", "kind"),
         Column("ms", "time(us)", ColumnUnit.MS),
@@ -173,7 +173,7 @@ TABLES = {
     ),
     "path_operators": _table(
         "Operators and kernels on the critical path, and the step without each of them",
-        lambda trace: critical_path.operator_rows(critical_path.of_typical_step(trace)),
+        lambda trace: path.operator_rows(path.of_typical_step(trace)),
         NAME._replace(heading="on the path", is_kernel=True),
         NAME._replace(heading="launched by", key="launched_by"),
         COUNT._replace(heading="runs"),
@@ -194,7 +194,7 @@ TABLES = {
     ),
     "queue": _table(
         "Launches that have not begun: how many, and how long each queue is empty or full",
-        queues.queue_rows,
+        time_series.queue_rows,
         DEVICE,
         STREAM,
         Column("launches", "launches"),
@@ -217,7 +217,7 @@ TABLES = {
     ),
     "bandwidth": _table(
         "Bandwidth of copies and sets while they run (GB/s)",
-        bandwidth.bandwidth_rows,
+        time_series.bandwidth_rows,
         DEVICE,
         Column("kind", "kind"),
         Column("ms", "time(us)", ColumnUnit.MS),
@@ -279,3 +279,62 @@ def tables(traces: Traces, names: Iterable[str] | None = None) -> dict[str, list
     """Return the rows of all `TABLES` by name, or those of some of them and of what comes with these."""
     wanted = TABLES if names is None else [each for name in names for each in (name, *TABLES[name].comes_with)]
     return {name: TABLES[name].rows(traces) for name in dict.fromkeys(wanted)}
+
+
+MAX_ROWS = 10
+"""Rows of a table, at most, that are shown; JSON and CSV have all."""
+
+
+class TextTable(NamedTuple):
+    """A table whose cells are texts."""
+
+    title: str
+    columns: list[Column]
+    rows: list[list[str]]
+    left_out: int
+    """The number of rows that are not shown."""
+
+
+def text_table(name: str, rows: list[Row], several: bool) -> TextTable | None:
+    """Return a table as text, with its first rows; None if it has only labels.
+
+    Args:
+        name: the name of the table.
+        rows: its rows.
+        several: whether they are of several ranks.
+    """
+    table = TABLES[name]
+    columns = [column for column in table.columns if any(row.get(column.key) not in (None, 0.0) for row in rows)]
+    if all(column.is_label for column in columns):
+        return None
+    columns = [Column("rank", "rank")] * several + columns
+    shown = _of_each_rank(rows)
+    body = [[_cell(row.get(column.key), column) for column in columns] for row in shown]
+    return TextTable(table.title, columns, body, len(rows) - len(shown))
+
+
+def _of_each_rank(rows: list[Row]) -> list[Row]:
+    """Return the first rows of each rank, up to the same number, which is at least 3."""
+    by_rank: dict[Any, list[Row]] = {}
+    for row in rows:
+        by_rank.setdefault(row.get("rank"), []).append(row)
+    most = max(3, MAX_ROWS // max(len(by_rank), 1))
+    return [row for each in by_rank.values() for row in each[:most]]
+
+
+def _cell(value: Any, column: Column) -> str:
+    if value is None:
+        return ""
+    if column.unit:
+        return column.unit.text(value)
+    return short(str(value)) if column.is_kernel else str(value)
+
+
+def short(name: str) -> str:
+    """Return a kernel's name without its types, which fill pages, but with the function that it applies."""
+    if name.startswith(("Mem", "enumerate(")):
+        return name
+    functors = re.findall(r"\w*(?:[Ff]unctor|_op)\w*", name)
+    plain = name.removeprefix("void ").replace("(anonymous namespace)::", "").replace("at::native::", "")
+    plain = re.split(r"[<(]", plain)[0]
+    return f"{plain}<{functors[-1]}>" if functors and functors[-1] not in plain else plain or name

@@ -4,12 +4,12 @@ import re
 from collections import defaultdict
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property, wraps
 from itertools import compress, count
 from operator import attrgetter
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -26,7 +26,8 @@ from workshop.traces.decoding import (
     decode_events,
     decode_exact_events,
 )
-from workshop.traces.intervals import Ints, Spans, union
+from workshop.traces.event_columns import Allocations, EventColumns
+from workshop.traces.intervals import Ints
 
 MAX_US = 2.0**53
 """Microseconds, nearly 300 years: no valid time is as late."""
@@ -55,91 +56,13 @@ Mask = NDArray[np.bool_]
 T = TypeVar("T")
 
 
-@dataclass(frozen=True)
-class EventColumns:
-    """Columns of equal length, one row for each event; times are in ns by the clock of the file, -1 is not known.
-
-    `name` and `cat` are indices in `Trace.names` and `Trace.cats`.
-    """
-
-    index: Ints
-    """The position among all events of the file, from 0."""
-    name: Ints
-    cat: Ints
-    pid: Ints
-    """A number for each process, which is not its PID."""
-    tid: Ints
-    """A number for each thread, which is not its ID in the system."""
-    stream: Ints
-    correlation: Ints
-    """A number that a launch shares with the event that it launched, or -1."""
-    device: Ints
-    bytes: Ints
-    """The number of bytes that were copied or set."""
-    waits_on: Ints
-    """For a synchronisation: the correlation of the call that recorded the CUDA event it waits for, or -1."""
-    waits_on_stream: Ints
-    """For a synchronisation: the stream it waits for, or -1."""
-    bandwidth: NDArray[np.float64]
-    """For a copy or set: GB/s as the profiler wrote it, or -1."""
-    ts: Ints
-    dur: Ints
-
-    @property
-    def end(self) -> Ints:
-        """The end in ns."""
-        return self.ts + self.dur
-
-    def spans(self, rows: Any = slice(None)) -> Spans:
-        """Return the time that at least one of some events covers."""
-        return union(self.ts[rows], self.ts[rows] + self.dur[rows])
-
-    def __len__(self) -> int:
-        return len(self.ts)
-
-    def __getitem__(self, rows: Any) -> "EventColumns":
-        return EventColumns(*(getattr(self, name)[rows] for name in _COLUMNS))
-
-
 _COLUMNS = tuple(EventColumns.__dataclass_fields__)
 _NARROW = ("index", "cat", "stream", "correlation", "device", "waits_on", "waits_on_stream")
 """The columns that are only compared, and never computed with: they take 32 bits if that is enough."""
 
 
-class Allocations(NamedTuple):
-    """Columns of equal length, one row for each allocation and each release, in the order of time.
-
-    `pid`, `tid` and `ts` are as in `EventColumns`.
-    """
-
-    pid: Ints
-    tid: Ints
-    address: Ints
-    size: Ints
-    """The number of bytes; negative for a release."""
-    allocated: Ints
-    """The bytes of the device that are in use from now on, as its allocator counts them; 0 if it does not count."""
-    reserved: Ints
-    """The bytes that the allocator has taken from the device, whether they are in use or not."""
-    device_type: Ints
-    """A number of torch's: 0 is a CPU, 1 is CUDA."""
-    device_id: Ints
-    """The number of the device among those of its type, or -1 for a CPU."""
-    ts: Ints
-
-    def rows(self, which: Any) -> "Allocations":
-        """Return some of the rows."""
-        return Allocations(*(column[which] for column in self))
-
-    @property
-    def end(self) -> Ints:
-        """The end of the nanosecond: what ends at `ts` is over by then."""
-        return self.ts + 1
-
-
-def no_allocations() -> Allocations:
-    """Return the columns without a row."""
-    return Allocations(*[np.empty(0, np.int64)] * len(Allocations._fields))
+_ALLOCATED = tuple(Allocations.__dataclass_fields__)
+NO_ALLOCATIONS = Allocations(*[np.empty(0, np.int64)] * len(_ALLOCATED))
 
 
 @dataclass(frozen=True, eq=False)
@@ -157,7 +80,7 @@ class Trace:
     untimed: bool = False
     """Whether the file has events without a time, such as the names of processes in older versions of torch."""
     damage: tuple[str, ...] = ()
-    allocations: Allocations = field(default_factory=no_allocations)
+    allocations: Allocations = NO_ALLOCATIONS
 
     def of(self, *cats: str) -> Mask:
         """Return which events belong to one of some categories."""
@@ -170,7 +93,7 @@ class Trace:
     @property
     def is_of_torch(self) -> bool:
         """Whether there is anything in it that torch.profiler records."""
-        return bool(self.of(*RECORDED).any() or len(self.allocations.ts))
+        return bool(self.of(*RECORDED).any() or len(self.allocations))
 
     @cached_property
     def thread(self) -> Ints:
@@ -328,14 +251,15 @@ class _ColumnBuilder:
         events = list(compress(events, valid.tolist()))
         if events:
             args = [event.args for event in events]
-            of_args = (_integers(args, name) for name in Allocations._fields[2:-1])
+            of_args = (_integers(args, name) for name in _ALLOCATED[2:-1])
             columns = [self._numbered(events, "pid"), self._numbered(events, "tid"), *of_args]
             self._allocations.append([*columns, self._ns(ts[valid], events, "ts")])
 
     def allocations(self) -> Allocations:
         """Return the columns of all allocations and releases that were added."""
-        found = Allocations(*map(np.concatenate, zip(no_allocations(), *self._allocations, strict=True)))
-        return found.rows(np.argsort(found.ts, kind="stable"))
+        none = vars(NO_ALLOCATIONS).values()
+        found = Allocations(*map(np.concatenate, zip(none, *self._allocations, strict=True)))
+        return found[np.argsort(found.ts, kind="stable")]
 
     def _numbered(self, events: list[TraceEvent], name: str) -> Ints:
         return np.fromiter(map(self._numbers[name].__getitem__, map(attrgetter(name), events)), np.int64, len(events))

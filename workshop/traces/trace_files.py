@@ -39,19 +39,22 @@ class Traces(dict[Rank, Trace]):
         """A sentence if the machine was busy, and one for each thing that could not be read."""
 
 
-def load(paths: Iterable[Path], each: Callable[[int], object] = lambda _: None) -> Traces:
+def load(paths: Iterable[Path], progress: Callable[[int, int], object] = lambda done, total: None) -> Traces:
     """Read traces, large ones in several processes; other files in a folder are only named in the notes.
 
-    `each` is called with the number of bytes of each file that has been read.
+    `progress` is told how many bytes of all files have been read, and how many there are.
 
     Raises:
         TraceError: a file is no trace, or a folder has none.
         OSError: a file cannot be read.
     """
     files = list({path.absolute(): (path, asked) for path, asked in _files(paths)}.values())
+    done, total = 0, sum(path.stat().st_size for path, _ in files)
+    progress(done, total)
     traces, skipped = [], []
-    for (path, asked), found in zip(files, _read_all([path for path, _ in files]), strict=True):
-        each(path.stat().st_size)
+    for (path, asked), found in zip(files, _read_all([path for path, _ in files], total), strict=True):
+        done += path.stat().st_size
+        progress(done, total)
         if isinstance(found, Trace):
             traces.append(found)
         elif asked:
@@ -61,11 +64,6 @@ def load(paths: Iterable[Path], each: Callable[[int], object] = lambda _: None) 
     if not traces:
         raise TraceError(f"there is no trace in {some_of(paths)}")
     return Traces(traces, skipped)
-
-
-def sizes(paths: Iterable[Path]) -> int:
-    """Return the number of bytes to read, for a progress bar."""
-    return sum(path.stat().st_size for path, _ in _files(paths))
 
 
 def _files(paths: Iterable[Path]) -> Iterator[tuple[Path, bool]]:
@@ -80,8 +78,8 @@ def _files(paths: Iterable[Path]) -> Iterator[tuple[Path, bool]]:
             yield path, True
 
 
-def _read_all(paths: list[Path]) -> Iterator[Trace | TraceError]:
-    if len(paths) < 2 or sum(path.stat().st_size for path in paths) < MIN_BYTES_FOR_PROCESSES:
+def _read_all(paths: list[Path], size: int) -> Iterator[Trace | TraceError]:
+    if len(paths) < 2 or size < MIN_BYTES_FOR_PROCESSES:
         yield from map(_try_to_read, paths)
         return
     # Nothing but numpy is at work here, and no thread: a copy of this process is soon made, and safe.

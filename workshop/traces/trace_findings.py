@@ -10,14 +10,11 @@ from typing import Any
 from workshop.probe.phases import Phase
 from workshop.terminal import cut
 from workshop.traces import breakdown, memory
-from workshop.traces.path import critical_path
+from workshop.traces.path import of_typical_step
 from workshop.traces.path.dependencies import COMMUNICATION, DATA, KINDS, UNKNOWN
 from workshop.traces.steps import stragglers, traced_steps
 from workshop.traces.trace import DATA_WAIT, Trace
 from workshop.traces.trace_files import Rank
-
-LONG_STEP = 1.5
-"""Medians of all steps: a step that takes more is long."""
 
 _IDLE = "the device is idle for {idle:.0%} of the time, and {part:.0%} of that is "
 
@@ -150,7 +147,7 @@ def _data_wait(trace: Trace) -> Iterator[TraceFinding]:
     waiting = sum(step.phases[Phase.DATA_WAIT] for step in steps)
     figures: dict[str, Any] = {"part": waiting / whole, "waiting": Ns(waiting)}
     share = waiting / whole * _share_of_steps(trace)
-    path = critical_path.of_typical_step(trace)
+    path = of_typical_step(trace)
     if path and (without := [operator.without for operator in path.operators if re.match(DATA_WAIT, operator.name)]):
         figures |= {"step": path.window.name, "without": Ns(without[0]), "took": Ns(path.duration)}
         yield TraceFinding(TraceCause.DATA_WAIT_OF_STEP, share, "steps", figures)
@@ -162,9 +159,9 @@ def _long_steps(trace: Trace) -> Iterator[TraceFinding]:
     lengths = [step.end - step.start for step in traced_steps(trace)]
     if len(lengths) < 5:
         return  # among fewer, a single long one does not stand out
-    median_ns = median(lengths)
-    excess = [length - median_ns for length in lengths if length > LONG_STEP * median_ns]
-    figures = {"long": len(excess), "steps": len(lengths), "medians": LONG_STEP}
+    median_ns, medians = median(lengths), 1.5
+    excess = [length - median_ns for length in lengths if length > medians * median_ns]
+    figures = {"long": len(excess), "steps": len(lengths), "medians": medians}
     figures |= {"median": Ns(median_ns), "excess": Ns(sum(excess))}
     yield TraceFinding(TraceCause.LONG_STEPS, sum(excess) / sum(lengths), "steps", figures)
 
@@ -206,7 +203,7 @@ def _cpu(trace: Trace, whole_us: float) -> Iterator[TraceFinding]:
 
 
 def _critical_path(trace: Trace) -> Iterator[TraceFinding]:
-    path = critical_path.of_typical_step(trace)
+    path = of_typical_step(trace)
     operators = [operator for operator in path.operators if not re.match(DATA_WAIT, operator.name)] if path else []
     if path is None or not operators:
         return

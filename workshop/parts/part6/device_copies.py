@@ -4,8 +4,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from workshop.traces.event_columns import EventColumns
 from workshop.traces.path.waits import BLOCKING
-from workshop.traces.trace import COPY, KERNEL, LAUNCH, SYNC, EventColumns, Mask, Trace
+from workshop.traces.trace import COPY, KERNEL, LAUNCH, SYNC, Mask, Trace
 
 NEVER = np.iinfo(np.int64).max
 

@@ -9,13 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from workshop.traces import annotations, breakdown, memory, queues, steps
+from workshop.traces import annotations, breakdown, memory, path, steps, time_series
 from workshop.traces.decoding import TraceError
 from workshop.traces.hta import frames, operator_kernels
-from workshop.traces.hta.frames import data_frame, show
-from workshop.traces.hta.late_starts import compared_kernels, late_starts
+from workshop.traces.hta.frames import compared_kernels, data_frame, late_starts, show
 from workshop.traces.hta.path import CPGraph, overlay, window_of
-from workshop.traces.path import critical_path
 from workshop.traces.rewriting import rewrite
 from workshop.traces.tables import rows_of_all
 from workshop.traces.trace import Trace
@@ -268,7 +266,7 @@ class TraceAnalysis:
         return {rank: frame for rank, frame in found.items() if len(frame)}
 
     def get_time_spent_blocked_on_full_queue(
-        self, queue_length_dict: "dict[Rank, pandas.DataFrame]", max_queue_length: int = queues.FULL
+        self, queue_length_dict: "dict[Rank, pandas.DataFrame]", max_queue_length: int = time_series.FULL
     ) -> "pandas.DataFrame | None":
         """Return how long the queue of each stream was full, of what `get_queue_length_time_series` returned."""
         rows = []
@@ -277,7 +275,7 @@ class TraceAnalysis:
             whole = int(ts.max() - ts.min()) / 1000
             for (_, stream), here in frame.groupby(["pid", "stream"]):
                 columns = (np.rint(here["ts"].to_numpy() * 1000).astype(np.int64), here["queue_length"].to_numpy())
-                time = queues.time_at_least(*columns, max_queue_length).length / 1000
+                time = time_series.time_at_least(*columns, max_queue_length).length / 1000
                 if (here["queue_length"] >= max_queue_length).any():
                     rows.append((rank, stream, time, time / whole))
         times = ["duration_at_max_queue_length", "relative_duration_at_max_queue_length"]
@@ -368,13 +366,13 @@ class TraceAnalysis:
         `critical_path_analysis` has the rules of HolisticTraceAnalysis, which are coarser.
         """
         paths = {
-            rank: critical_path.of_typical_step(trace)
+            rank: path.of_typical_step(trace)
             if annotation is None
-            else critical_path.critical_path(trace, critical_path.annotated(trace, annotation, instance_id))
+            else path.critical_path(trace, path.annotated(trace, annotation, instance_id))
             for rank, trace in self.traces.items()
         }
-        pieces = [{"rank": rank} | row for rank, path in paths.items() for row in critical_path.path_rows(path)]
-        operators = [{"rank": rank} | row for rank, path in paths.items() for row in critical_path.operator_rows(path)]
+        pieces = [{"rank": rank} | row for rank, each in paths.items() for row in path.path_rows(each)]
+        operators = [{"rank": rank} | row for rank, each in paths.items() for row in path.operator_rows(each)]
         return data_frame(pieces), data_frame(operators)
 
     def critical_path_analysis(

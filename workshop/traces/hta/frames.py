@@ -9,13 +9,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from workshop.traces import bandwidth, queues
+from workshop.traces import time_series
 from workshop.traces.annotations import of_kernels
-from workshop.traces.breakdown import KINDS, kinds, launches
+from workshop.traces.breakdown import COMMUNICATION, KINDS, kinds, launch_delays
 from workshop.traces.decoding import TraceError
-from workshop.traces.hta.rounded import MEMORY
+from workshop.traces.event_columns import EventColumns
+from workshop.traces.hta import MEMORY
 from workshop.traces.rewriting import exact_us
-from workshop.traces.trace import EventColumns, Trace
+from workshop.traces.steps import step_numbers
+from workshop.traces.trace import Trace
+from workshop.traces.trace_files import Rank
 
 if TYPE_CHECKING:
     import pandas
@@ -70,7 +73,7 @@ def queue_frame(trace: Trace, begin: int) -> "pandas.DataFrame":
 
     The pid is the device and the tid is the stream, as torch.profiler numbers the events on a device.
     """
-    found = queues.changes(trace)
+    found = time_series.queue_changes(trace)
     ts = (found.ts - begin) / 1000
     columns = {"ts": ts, "pid": found.device, "tid": found.stream, "stream": found.stream, "queue_length": found.length}
     return data_frame(columns).set_index(found.event).rename_axis("index")
@@ -78,7 +81,7 @@ def queue_frame(trace: Trace, begin: int) -> "pandas.DataFrame":
 
 def bandwidth_frame(trace: Trace, begin: int) -> "pandas.DataFrame":
     """Return the bandwidths of copies over time, in µs since a beginning in ns; the pid is the device."""
-    found = bandwidth.changes(trace)
+    found = time_series.bandwidth_changes(trace)
     columns = {"ts": (found.ts - begin) / 1000, "pid": found.device, "name": found.kind}
     return data_frame(columns | {"memory_bw_gbps": found.bandwidth})
 
@@ -113,12 +116,14 @@ def time_frame(
 
 def launch_frame(trace: Trace, include_memory: bool) -> "pandas.DataFrame":
     """Return each launch and what it launched; without copies and sets, if they are not to be included."""
-    found = launches(trace)
-    memory = np.isin(found.name, trace.gpu.name[kinds(trace) == KINDS.index("MEMORY")])
-    here = np.full(len(memory), True) if include_memory else ~memory
-    times = {name: getattr(found, name)[here] / 1000 for name in ("cpu_duration", "gpu_duration", "launch_delay")}
-    names = [trace.names[number] for number in found.name[here]]
-    return data_frame({"correlation": found.correlation[here]} | times | {"name": names})
+    calls, events = trace.launched
+    rows = np.argsort(calls.ts, kind="stable")
+    if not include_memory:
+        launched = trace.launches[1] >= 0
+        rows = rows[kinds(trace)[launched][rows] != KINDS.index("MEMORY")]
+    times = {"cpu_duration": calls.dur, "gpu_duration": events.dur, "launch_delay": launch_delays(trace)}
+    columns = {"correlation": events.correlation[rows]} | {name: time[rows] / 1000 for name, time in times.items()}
+    return data_frame(columns | {"name": [trace.names[number] for number in events.name[rows]]})
 
 
 def show_launches(table: "pandas.DataFrame", where: str, call_us: float, delay_us: float) -> None:
@@ -185,3 +190,48 @@ def counter_events(frame: "pandas.DataFrame", name: str, column: str, begin: int
         {"ph": "C", "pid": pid, "ts": exact_us(time), **key, "args": {name: value}}
         for pid, time, key, value in zip(frame["pid"].tolist(), ts.tolist(), keys, frame[column].tolist(), strict=True)
     ]
+
+
+def late_starts(traces: dict[Rank, Trace], steps: list[int] | None = None, count: int = 2) -> list[Rank]:
+    """Return at most `count` ranks, the one first that was most often among the `count` latest of a step.
+
+    `steps` are the numbers of the steps to compare; None for all. `steps.stragglers` has another rule, which needs no
+    common clock: the rank that hardly waits for the others.
+    """
+    kernels = compared_kernels(traces, steps)
+    late = kernels.groupby("step")["ts"].rank(ascending=False, method="min") <= count
+    times = late.groupby(kernels["rank"], sort=False).sum().sort_values(ascending=False, kind="stable")
+    return times.index[:count].tolist()
+
+
+def compared_kernels(traces: dict[Rank, Trace], steps: list[int] | None = None) -> "pandas.DataFrame":
+    """Return the last kernel of one collective operation in each step of each rank; times in ns.
+
+    A collective operation ends on all ranks at once, so the rank that begins it last is the one that the others wait
+    for. The operation is the one whose duration differs most between the ranks; it takes at least a hundredth of a
+    step. The clocks of all ranks have to agree. Nothing is returned without such an operation on several ranks. A trace
+    without steps counts as one step.
+    """
+    tables = []
+    for rank, trace in traces.items():
+        step = step_numbers(trace)
+        here = step >= 0 if steps is None else np.isin(step, steps)
+        events = trace.events[here]
+        names = np.array([*trace.names, ""], object)[events.name]
+        columns = {"step": step[here], "rank": rank, "stream": events.stream, "name": names}
+        columns |= {
+            "ts": events.ts,
+            "dur": events.dur,
+            "communicates": (trace.on_gpu & trace.named(COMMUNICATION))[here],
+        }
+        tables.append(data_frame(columns).sort_values("ts", kind="stable"))
+    found = joined(tables)
+    mean_step = ((found["ts"] + found["dur"]).max() - found["ts"].min()) / max(found["step"].nunique(), 1)
+    found = found[found["communicates"] & (found["dur"] >= 0.01 * mean_step)]
+    found = found.drop_duplicates(["stream", "name", "step", "rank"], keep="last")
+    operation = ["stream", "name"]
+    spread = found.groupby([*operation, "step"], sort=False)["dur"].std().groupby(operation, sort=False).mean().dropna()
+    if not len(spread):
+        return found[:0]
+    stream, name = spread.idxmax()
+    return found[(found["stream"] == stream) & (found["name"] == name)]

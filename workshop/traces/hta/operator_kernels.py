@@ -7,8 +7,8 @@ import msgspec
 import numpy as np
 
 from workshop.traces.breakdown import Row
+from workshop.traces.event_columns import innermost, inside, outermost
 from workshop.traces.intervals import Ints, groups
-from workshop.traces.nesting import innermost, inside, outermost
 from workshop.traces.rewriting import written_events
 from workshop.traces.trace import KERNEL, Trace
 
@@ -41,7 +41,8 @@ def frequent(trace: Trace, operator: str, least: int = 1) -> list[Sequence]:
     order = np.lexsort((gpu.ts[event], op))
     op, event = op[order], event[order]
     rows = defaultdict(list)
-    for row, launched in groups(op, event):
+    for row, here in groups(op):
+        launched = event[here]
         if len(launched) >= least:
             rows[ops.name[row], *gpu.name[launched].tolist()].append((row, launched))
     sequences = [
@@ -79,7 +80,8 @@ def kernels_of_operators(trace: Trace) -> list[Row]:
     order = np.lexsort((calls.ts, op))
     order = order[op[order] >= 0]
     occurrences = defaultdict(list)
-    for row, events in groups(op[order], order):
+    for row, here in groups(op[order]):
+        events = order[here]
         occurrences[ops.name[row], *gpu.name[events].tolist()].append((row, events[0]))
     rows: list[Row] = []
     for (name, *kernels), each in occurrences.items():

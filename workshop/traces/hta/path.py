@@ -8,10 +8,9 @@ import numpy as np
 
 from workshop.probe.garbage import no_collections
 from workshop.traces.decoding import TraceError
+from workshop.traces.hta import COMMUNICATION, hta_events
 from workshop.traces.hta.frames import data_frame
-from workshop.traces.hta.graph import CPEdge, CPEdgeType, CPNode, HtaEvent, HtaGraph
-from workshop.traces.hta.kernel_edges import KernelEdges
-from workshop.traces.hta.rounded import COMMUNICATION, hta_events
+from workshop.traces.hta.graph import CPEdge, CPEdgeType, CPNode, HtaEvent, HtaGraph, KernelEdges
 from workshop.traces.rewriting import exact_us, rewrite, written_events
 from workshop.traces.trace import Trace
 

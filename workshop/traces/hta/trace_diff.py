@@ -13,8 +13,8 @@ import numpy as np
 
 from workshop.terminal import some_of
 from workshop.traces.decoding import TraceError
+from workshop.traces.hta import HtaEvents, by_rank, hta_events
 from workshop.traces.hta.frames import data_frame, plotly_express, short_name
-from workshop.traces.hta.rounded import HtaEvents, by_rank, hta_events
 from workshop.traces.intervals import Ints
 from workshop.traces.steps import number_in
 from workshop.traces.trace import Trace, matching
@@ -73,7 +73,7 @@ class LabeledTrace:
             kept = np.isin(_iteration(trace, events), steps)
             if device_type is not DeviceType.ALL:
                 kept &= (events.stream == -1) == (device_type is DeviceType.CPU)
-            events = events.rows(kept)
+            events = events[kept]
             columns["cat"] += [trace.cats[number] for number in events.cat]
             columns["name"] += [trace.names[number] for number in events.name]
             columns["dur"] += events.dur.tolist()
@@ -201,7 +201,7 @@ def _iteration(trace: Trace, events: HtaEvents) -> Ints:
     # Triton's compiler puts operators of the CPU on stream 0.
     operators = np.array([cat == "cpu_op" for cat in trace.cats] or [False])[events.cat]
     on_cpu = (events.stream < 0) | (events.stream == 0) & operators
-    begun = np.full(len(events.ts), -1)
+    begun = np.full(len(events), -1)
     for row in np.flatnonzero(np.isin(events.name, list(numbers))):
         first, behind = events.ts[row], events.ts[row] + events.dur[row]
         begun[on_cpu & (events.ts >= first) & (events.ts < behind)] = numbers[int(events.name[row])]

@@ -73,7 +73,7 @@ class Graph(NamedTuple):
     """Further dependencies, sorted by the later moment."""
 
 
-def dependencies(trace: Trace, window: Window) -> Graph:
+def graph_of(trace: Trace, window: Window) -> Graph:
     """Return what waited for what in a window."""
     host, device = host_events(trace, window), device_events(trace, window)
     at = waits.moments(host, device)

@@ -3,13 +3,11 @@
 Each function returns pairs of moments: those that waited, and those that they waited for.
 """
 
-from collections import defaultdict
-from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
-from workshop.traces.intervals import Ints
+from workshop.traces.intervals import Ints, groups
 from workshop.traces.path.window import DeviceEvents, HostEvents, Window, is_communication
 from workshop.traces.trace import LAUNCH, SYNC, Trace
 
@@ -71,6 +69,9 @@ class _Launches(NamedTuple):
         """Return what was launched first from a time on, or -1."""
         place = int(np.searchsorted(self.time, time, side="left"))
         return int(self.event[place]) if place < len(self.event) else -1
+
+
+NO_LAUNCHES = _Launches(np.empty(0, np.int64), np.empty(0, np.int64))
 
 
 def launches(trace: Trace, host: HostEvents, device: DeviceEvents, at: Moments) -> Links:
@@ -184,9 +185,8 @@ class _Synchronisations:
         calls = np.flatnonzero(trace.of(*LAUNCH) & (self.events.correlation >= 0))
         self._time_of = dict(zip(self.events.correlation[calls].tolist(), self.events.ts[calls].tolist(), strict=True))
         self._waits_for_all = trace.named(r"(cuda|hip|musa)DeviceSynchronize|cuCtxSynchronize")
-        streams = self.events.device[device.row].tolist(), self.events.stream[device.row].tolist()
-        self._of_stream = _launches_by([*zip(*streams, strict=True)], device)
-        self._of_thread = _launches_by(np.where(device.call >= 0, trace.thread[device.call], -1).tolist(), device)
+        self._of_stream = _launches_by(device, self.events.device[device.row], self.events.stream[device.row])
+        self._of_thread = _launches_by(device, np.where(device.call >= 0, trace.thread[device.call], -1))
 
     def awaited(self, number: int) -> list[int]:
         """Return what may have been waited for by a call, which is named by its number in `host`."""
@@ -201,7 +201,7 @@ class _Synchronisations:
         elif note is not None:
             chosen = [self._into(note, int(self.events.stream[note]))]
         else:
-            chosen = [self._of_thread[int(self.host.thread[number])]]
+            chosen = [self._of_thread.get((int(self.host.thread[number]),), NO_LAUNCHES)]
         return [each.last_before(start) for each in chosen]
 
     def recorded(self, note: int) -> int:
@@ -218,14 +218,11 @@ class _Synchronisations:
         return self._time_of.get(int(self.events.correlation[note]), int(self.events.ts[note]))
 
     def _into(self, note: int, stream: int) -> _Launches:
-        return self._of_stream[int(self.events.device[note]), stream]
+        return self._of_stream.get((int(self.events.device[note]), stream), NO_LAUNCHES)
 
 
-def _launches_by(keys: Sequence[Any], device: DeviceEvents) -> defaultdict[Any, _Launches]:
-    """Return what was launched by some key of each event."""
-    rows: dict[Any, list[int]] = defaultdict(list)
-    for row in np.argsort(device.launched, kind="stable").tolist():
-        rows[keys[row]].append(row)
-    nothing = _Launches(np.empty(0, np.int64), np.empty(0, np.int64))
-    found = {key: _Launches(device.launched[each], np.array(each)) for key, each in rows.items()}
-    return defaultdict(lambda: nothing, found)
+def _launches_by(device: DeviceEvents, *keys: Ints) -> dict[tuple[int, ...], _Launches]:
+    """Return what was launched by some keys of each event."""
+    order = np.argsort(device.launched, kind="stable")
+    found = ((key, order[rows]) for *key, rows in groups(*(key[order] for key in keys)))
+    return {tuple(key): _Launches(device.launched[rows], rows) for key, rows in found}

@@ -51,7 +51,8 @@ def test_in_processes_of_their_own(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         write(tmp_path / f"rank{rank}.json", made_up(rank) | {"distributedInfo": None})
     alone = [trace.events.ts.tolist() for trace in load([tmp_path]).values()]
     monkeypatch.setattr("workshop.traces.trace_files.MIN_BYTES_FOR_PROCESSES", 0)
-    read_bytes: list[int] = []
-    together = load([tmp_path], read_bytes.append)
-    assert sum(read_bytes) == sum(path.stat().st_size for path in tmp_path.iterdir())
+    told: list[tuple[int, int]] = []
+    together = load([tmp_path], lambda *sizes: told.append(sizes))
+    total = sum(path.stat().st_size for path in tmp_path.iterdir())
+    assert (len(told), told[0], told[-1]) == (4, (0, total), (total, total))
     assert [trace.events.ts.tolist() for trace in together.values()] == alone

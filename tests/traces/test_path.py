@@ -15,7 +15,7 @@ from simulated_step import SimulatedStep
 
 from workshop.traces import TraceAnalysis, TraceError, read
 from workshop.traces.hta.path import SHOWN
-from workshop.traces.path.critical_path import (
+from workshop.traces.path import (
     critical_path,
     durations_without,
     of_typical_step,

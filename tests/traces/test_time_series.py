@@ -8,12 +8,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from made_traces import event, launched
 
-from workshop.traces import bandwidth, queues
+from workshop.traces import time_series
 from workshop.traces.intervals import pairs
 
 
 def test_a_launch_makes_a_queue_longer_and_a_begin_shorter(trace: Any) -> None:
-    found = queues.changes(
+    found = time_series.queue_changes(
         trace(
             launched("gemm", (0, 1), (10, 5)),
             launched("gemm", (2, 1), (15, 5)),
@@ -29,7 +29,7 @@ def test_a_launch_makes_a_queue_longer_and_a_begin_shorter(trace: Any) -> None:
 
 def test_a_graph_is_one_launch(trace: Any) -> None:
     kernels = [event("kernel", "k", 10 * n, 5, stream=7, correlation=1, device=0) for n in (3, 1, 2)]
-    found = queues.changes(trace(event("cuda_runtime", "cudaGraphLaunch", 0, 5, correlation=1), kernels))
+    found = time_series.queue_changes(trace(event("cuda_runtime", "cudaGraphLaunch", 0, 5, correlation=1), kernels))
     assert (found.ts.tolist(), found.length.tolist()) == ([0, 10_000], [1, 0])
 
 
@@ -40,8 +40,8 @@ def test_does_the_queue_run_dry(trace: Any) -> None:
         launched("gemm", (61, 1), (100, 10)),
         launched("copy", (15, 1), (40, 5), stream=8),  # but a copy was queued for 25 of them
     )
-    everything, compute, copy = queues.queue_rows(found, full=2)
-    assert [row["stream"] for row in (everything, compute, copy)] == [queues.ALL_STREAMS, 7, 8]
+    everything, compute, copy = time_series.queue_rows(found, full=2)
+    assert [row["stream"] for row in (everything, compute, copy)] == [time_series.ALL_STREAMS, 7, 8]
     whole = 110
     assert compute["mean_length"] == pytest.approx((10 + 10 + 39) / whole)
     assert compute["empty_time_pctg"] == pytest.approx(100 * (whole - 59) / whole)
@@ -49,9 +49,9 @@ def test_does_the_queue_run_dry(trace: Any) -> None:
     assert compute["longest_starved(us)"] == 20
     assert everything["starved_time_pctg"] == pytest.approx(100 * 5 / whole)
     assert (compute["max_length"], everything["max_length"], compute["full_time_pctg"]) == (1, 1, 0)
-    [row] = queues.queue_rows(trace(*(launched("k", (n, 1), (100 + 10 * n, 10)) for n in range(3))), full=2)
+    [row] = time_series.queue_rows(trace(*(launched("k", (n, 1), (100 + 10 * n, 10)) for n in range(3))), full=2)
     assert row["full_time_pctg"] == pytest.approx(100 * 109 / 130)
-    assert queues.queue_rows(trace(event("cpu_op", "aten::add", 0, 1))) == []
+    assert time_series.queue_rows(trace(event("cpu_op", "aten::add", 0, 1))) == []
 
 
 def test_copies_of_one_kind_add_up(trace: Any) -> None:
@@ -61,7 +61,7 @@ def test_copies_of_one_kind_add_up(trace: Any) -> None:
         launched("Memcpy HtoD (Pinned -> Device)", (1, 1), (25, 10), bytes=10_000),
         launched("Memcpy DtoH (Device -> Pinned)", (2, 1), (12, 0), bytes=3_000),
     )
-    changes = bandwidth.changes(found)
+    changes = time_series.bandwidth_changes(found)
     rows = zip(changes.kind.tolist(), changes.ts.tolist(), changes.bandwidth.tolist(), strict=True)
     assert [(kind[-4:], ts / 1000, round(speed, 3)) for kind, ts, speed in rows] == [
         ("DtoH", 12, 3),
@@ -73,7 +73,7 @@ def test_copies_of_one_kind_add_up(trace: Any) -> None:
         ("HtoD", 25, 1),
         ("HtoD", 35, 0),
     ]
-    copies = {row["kind"]: row for row in bandwidth.bandwidth_rows(found)}
+    copies = {row["kind"]: row for row in time_series.bandwidth_rows(found)}
     assert copies["Memcpy HtoD"]["time(us)"] == 25
     assert copies["Memcpy HtoD"]["max(GB/s)"] == pytest.approx(9.1)
     assert copies["Memcpy HtoD"]["mean(GB/s)"] == pytest.approx((5.1 * 5 + 9.1 * 5 + 4 * 5 + 1 * 10) / 25)

@@ -1,9 +1,80 @@
-"""Finds out which events of a thread are inside which others."""
+"""The events of a trace as columns, and which events of a thread are inside which others."""
+
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from workshop.traces.intervals import Ints, Spans, pairs
-from workshop.traces.trace import Allocations, EventColumns
+from workshop.traces.intervals import Columns, Ints, Spans, pairs, union
+
+
+@dataclass(frozen=True)
+class EventColumns(Columns):
+    """A row for each event that lasts; times are in ns by the clock of the file, -1 is not known.
+
+    `name` and `cat` are indices in `Trace.names` and `Trace.cats`.
+    """
+
+    index: Ints
+    """The position among all events of the file, from 0."""
+    name: Ints
+    cat: Ints
+    pid: Ints
+    """A number for each process, which is not its PID."""
+    tid: Ints
+    """A number for each thread, which is not its ID in the system."""
+    stream: Ints
+    correlation: Ints
+    """A number that a launch shares with the event that it launched, or -1."""
+    device: Ints
+    bytes: Ints
+    """The number of bytes that were copied or set."""
+    waits_on: Ints
+    """For a synchronisation: the correlation of the call that recorded the CUDA event it waits for, or -1."""
+    waits_on_stream: Ints
+    """For a synchronisation: the stream it waits for, or -1."""
+    bandwidth: NDArray[np.float64]
+    """For a copy or set: GB/s as the profiler wrote it, or -1."""
+    ts: Ints
+    dur: Ints
+
+    @property
+    def end(self) -> Ints:
+        """The end in ns."""
+        return self.ts + self.dur
+
+    def spans(self, rows: Any = slice(None)) -> Spans:
+        """Return the time that at least one of some events covers."""
+        return union(self.ts[rows], self.ts[rows] + self.dur[rows])
+
+
+@dataclass(frozen=True)
+class Allocations(Columns):
+    """A row for each allocation and each release of memory, in the order of time.
+
+    `pid`, `tid` and `ts` are as in `EventColumns`.
+    """
+
+    pid: Ints
+    tid: Ints
+    address: Ints
+    size: Ints
+    """The number of bytes; negative for a release."""
+    allocated: Ints
+    """The bytes of the device that are in use from now on, as its allocator counts them; 0 if it does not count."""
+    reserved: Ints
+    """The bytes that the allocator has taken from the device, whether they are in use or not."""
+    device_type: Ints
+    """A number of torch's: 0 is a CPU, 1 is CUDA."""
+    device_id: Ints
+    """The number of the device among those of its type, or -1 for a CPU."""
+    ts: Ints
+
+    @property
+    def end(self) -> Ints:
+        """The end of the nanosecond: what ends at `ts` is over by then."""
+        return self.ts + 1
 
 
 def inside(outer: EventColumns, inner: EventColumns | Allocations) -> tuple[Ints, Ints]:
@@ -28,7 +99,7 @@ def inside(outer: EventColumns, inner: EventColumns | Allocations) -> tuple[Ints
 def around(outer: EventColumns, inner: EventColumns | Allocations) -> tuple[Ints, Ints]:
     """Return for each inner event the rows of the shortest and the longest outer event around it, or -1."""
     of_outer, of_inner = inside(outer, inner)
-    shortest, longest = np.full(len(inner.ts), -1), np.full(len(inner.ts), -1)
+    shortest, longest = np.full(len(inner), -1), np.full(len(inner.ts), -1)
     order = np.lexsort((outer.ts[of_outer], -outer.dur[of_outer]))  # what is written last remains
     shortest[of_inner[order]] = of_outer[order]
     order = order[::-1]

@@ -5,8 +5,7 @@ from collections.abc import Callable
 
 from workshop.probe.phases import Phase
 from workshop.terminal import MAX_NAMED, cut, some_of
-from workshop.traces.comparison.difference import RunDifference, TimeChange
-from workshop.traces.comparison.step_times import NO_OPERATOR
+from workshop.traces.comparison import NO_OPERATOR, RunDifference, TimeChange
 
 NO_NOISE_KNOWN = "Whether that is more than noise cannot be told from one {}: record several steps of both runs."
 

@@ -1,1 +1,0 @@
-"""The traces of two runs compared."""
