@@ -32,7 +32,7 @@ profiled = "main"
 CHECK = """
 from said import MadeReason
 from workshop.judge.verdict import NextStep, Outcome, Verdict
-from workshop.runs.script import ScriptError
+from workshop.runs.script_error import ScriptError
 
 SO, LESS = MadeReason.SAYS("so it is"), MadeReason.SAYS("it drops a batch")
 

@@ -15,8 +15,8 @@ import pytest
 from workshop.probe.connection import ClosedError
 from workshop.probe.messages import TryCauses
 from workshop.probe.settings import JudgedRun
-from workshop.runs.script import Script, ScriptError, run_folder
-from workshop.runs.script_output import MAX_BYTES
+from workshop.runs.script import Script, run_folder
+from workshop.runs.script_error import MAX_BYTES, ScriptError
 
 Make = Callable[..., Script]
 

@@ -28,8 +28,8 @@ from workshop.pets.ensure import ensure_stand_in
 from workshop.pets.layout import BASE_FOLDER
 from workshop.probe.own_limits import usable_cores
 from workshop.runs.check_queue import turn
-from workshop.runs.script import Say, ScriptError
-from workshop.runs.syntax import require_syntax
+from workshop.runs.script import Say
+from workshop.runs.script_error import ScriptError, require_syntax
 
 ITEMS = (39, 41, 43)
 """Items in an epoch of a check: one of these numbers; a script cannot know which. The data have 37 classes."""

@@ -12,7 +12,7 @@ from workshop.file_kind import require_script
 from workshop.probe.connection import ClosedError
 from workshop.probe.messages import StepReport
 from workshop.runs.script import Script
-from workshop.runs.syntax import require_syntax, script_in
+from workshop.runs.script_error import require_syntax, script_in
 
 TORCHRUN = "torch.distributed.run"
 """The module that the command torchrun runs."""

@@ -9,7 +9,6 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Self
 
@@ -25,7 +24,7 @@ from workshop.probe.settings import PROBE_VARIABLE, JudgedRun, ProbeConfig
 from workshop.runs.activity_text import activities, activity, counted_activities, describe_activities
 from workshop.runs.connections import Connections
 from workshop.runs.process_tree import MAX_PROCESSES, end, group_size, marked, tree_of
-from workshop.runs.script_output import OutputTail, shorten
+from workshop.runs.script_error import OutputTail, RunAlone, ScriptError, UnseenError, how_ended
 
 Say = Callable[[str], None]
 """A function that shows a person the progress, a line at a time."""
@@ -51,68 +50,6 @@ try:
 finally:
     shutil.rmtree(sys.argv[2], ignore_errors=True)
 """
-
-
-@dataclass(frozen=True)
-class RunAlone:
-    """How a script fared that was run once more, with nothing put into it."""
-
-    seconds: float
-    """How long it ran."""
-    exit_code: int | None
-    """Its exit code; None if it still ran, and was ended."""
-
-
-class ScriptError(Exception):
-    """A script ended, hung or ran away before it had done what was asked of it.
-
-    `exit_code` is None if it was still running and has been killed; `output` is the end of what it printed; `script` is
-    its name; `when` it ended, such as "after 3 steps", if it did by itself; `alone` is how it fares alone, if that was
-    tried.
-    """
-
-    def __init__(self, message: str, exit_code: int | None, output: str, script: str, when: str = "") -> None:
-        super().__init__(message)
-        self.exit_code, self.output, self.script, self.when = exit_code, output, script, when
-        self.alone: RunAlone | None = None
-
-    @property
-    def how(self) -> str:
-        """How it ended, and when, without a subject."""
-        if self.exit_code is None:
-            return "was stopped"
-        return f"{how_ended(self.exit_code)} {self.when}".strip()
-
-    @property
-    def about_alone(self) -> str:
-        """Whether the script also crashes alone, in a sentence; empty if that is not known."""
-        if self.alone is None:
-            return ""
-        if self.alone.exit_code:
-            return f"Run once more without being measured, it crashes, too, with code {self.alone.exit_code}."
-        seconds = f"{self.alone.seconds:.0f} s"
-        how = f"came to its end after {seconds}" if self.alone.exit_code == 0 else f"ran for {seconds}"
-        return f"Run once more without being measured, it {how} without a crash: the measurement may be to blame."
-
-    @property
-    def words(self) -> str:
-        """What happened to a script while it was measured, and whether it also happens alone."""
-        what = "crashed" if self.exit_code else "was stopped"
-        return f"The script {what} while it was measured: {self}. {self.about_alone}".strip()
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return plain values for JSON."""
-        alone = self.alone and asdict(self.alone)
-        return {"exit_code": self.exit_code, "alone": alone, "words": self.words, "output": shorten(self.output)}
-
-
-def how_ended(exit_code: int) -> str:
-    """Return how a process ended, in a few words."""
-    return f"was killed by {signal.Signals(-exit_code).name}" if exit_code < 0 else f"ended with code {exit_code}"
-
-
-class UnseenError(ScriptError):
-    """What a script does cannot be seen, which is not the script's fault."""
 
 
 @contextlib.contextmanager

@@ -14,7 +14,7 @@ from workshop.probe.phases import Phase
 from workshop.runs.check_queue import turn
 from workshop.runs.machine import core_quota, gpus
 from workshop.runs.process_tree import cpu_seconds
-from workshop.runs.syntax import require_syntax
+from workshop.runs.script_error import require_syntax
 
 EPOCHS = 2
 """Epochs for which the script is watched."""
