@@ -9,8 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from workshop.course import kept_checks, kept_scripts, progress
-from workshop.course.answers import judge_of
-from workshop.course.answers.answer_check import AnswerCheck, Ask
+from workshop.course.answers import AnswerCheck, Ask, judge_of
 from workshop.course.kept_checks import KeptCheck
 from workshop.course.scripts import existing, is_same_code
 from workshop.course.state import State

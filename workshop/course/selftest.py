@@ -16,8 +16,7 @@ from pathlib import Path
 
 from workshop.bad_node import chosen_rank
 from workshop.course import checks
-from workshop.course.answers.hot_line import LineReason
-from workshop.course.answers.line_and_cause import FaultReason
+from workshop.course.answers.hot_line import FaultReason, LineReason
 from workshop.course.answers.traces import TraceReason
 from workshop.course.state import State
 from workshop.errors import EXIT_USAGE

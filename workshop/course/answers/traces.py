@@ -3,7 +3,7 @@
 from dataclasses import replace
 from pathlib import Path
 
-from workshop.course.answers.answer_check import MIN_OF_HOTTEST, AnswerCheck, typed, with_note
+from workshop.course.answers import MIN_OF_HOTTEST, AnswerCheck, typed, with_note
 from workshop.judge.reasons import ReasonKind
 from workshop.judge.verdict import Verdict
 from workshop.probe.phases import TRACED
