@@ -22,9 +22,8 @@ from workshop.judge.reasons import Reason, ReasonKind
 from workshop.judge.verdict import NextStep, Outcome, Verdict, broken
 from workshop.parts import Part, Question, ScriptChange, all_parts
 from workshop.parts.case import Case
-from workshop.pets.download import OFFLINE_VARIABLE
 from workshop.pets.ensure import ensure_stand_in
-from workshop.pets.layout import BASE_FOLDER
+from workshop.pets.layout import BASE_FOLDER, OFFLINE_VARIABLE
 from workshop.probe.own_limits import usable_cores
 from workshop.runs.check_queue import turn
 from workshop.runs.script import Say

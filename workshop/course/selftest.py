@@ -25,7 +25,7 @@ from workshop.judge.reasons import ReasonKind
 from workshop.judge.verdict import Outcome
 from workshop.parts import FOLDER, Part, Question, all_parts, find_part
 from workshop.parts.case import Case, case_names, find_case, without_fault
-from workshop.pets.download import OFFLINE_VARIABLE
+from workshop.pets.layout import OFFLINE_VARIABLE
 
 CHEATS = FOLDER.parents[1] / "tests" / "cheats"
 """The folder of the cheats, which come with a checkout and not with an installed package."""
