@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from conftest import Run
 
-from workshop.runs.script_error import MAX_LINES, ScriptError, require_syntax, script_in, shorten
+from workshop.runs.script_error import ScriptError, require_syntax, script_in, shorten
 
 
 def test_frames_of_packages_are_left_out(tmp_path: Path) -> None:
@@ -35,7 +35,7 @@ PAGE = "Root Cause (first observed failure):\n[0]:\n  rank      : 1 (local_rank:
     ("output", "shown"),
     [
         (f"{TRACE}ValueError: no\n", f"{TRACE}ValueError: no"),
-        ("\n".join(map(str, range(100))), "\n".join(map(str, range(100 - MAX_LINES, 100)))),
+        ("\n".join(map(str, range(100))), "\n".join(map(str, range(88, 100)))),
         ("a bar\rthe last of the bar\n\n", "the last of the bar"),
         ("", ""),
         (

@@ -29,7 +29,6 @@ SPACE_BYTES = 1_700_000_000
 """Bytes, at least, for the archives and the files unpacked from them, which exist side by side for a moment."""
 
 _SILENCE_S = 10.0  # seconds, at most, in which a connection sends nothing
-_TRIES = 3  # in a row, at most, without a single byte
 _PAUSE_S = 1.0  # seconds between two tries
 
 
@@ -106,7 +105,7 @@ def _fetch(url: str, target: Path) -> None:
             raise DownloadError(f"{url} is no address to fetch from ({error})") from error
         except (urllib.error.URLError, ConnectionError, TimeoutError, http.client.HTTPException) as error:
             fruitless = 0 if _size(target) > before else fruitless + 1
-            if fruitless == _TRIES:
+            if fruitless == 3:  # tries in a row without a single byte
                 kept = f"; {_size(target) / 1e6:.1f} MB have arrived and are kept" if _size(target) else ""
                 raise DownloadError(f"{url} cannot be fetched ({_reason(error)}){kept}; try again later") from error
             time.sleep(_PAUSE_S)

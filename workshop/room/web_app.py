@@ -20,12 +20,9 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from workshop.pages import template
 from workshop.room.open_room import OpenRoom, RefusedError
-from workshop.room.posts import MAX_BODY_BYTES, JoinPost, Post, Refusal
-from workshop.room.shared_files import LOOK_EVERY_S, SUMS, SharedFile, SharedFiles
+from workshop.room.posts import MAX_BODY_BYTES, REQUEST_WITHIN_S, JoinPost, Post, Refusal
+from workshop.room.shared_files import SUMS, SharedFile, SharedFiles
 from workshop.room.store import StoreUnavailableError
-
-BODY_WITHIN_S = 5.0
-"""Seconds, at most, in which a request must have arrived."""
 
 PAGES = {"/": "board.html", "/instructor": "instructor.html"}
 SCRIPTS = ("board.js", "instructor.js", "room.js")
@@ -189,12 +186,12 @@ def _files(shared: SharedFiles) -> list[Route]:
 
 
 @asynccontextmanager
-async def _look_for_files(shared: SharedFiles) -> AsyncIterator[None]:
+async def _look_for_files(shared: SharedFiles, every_s: float = 5.0) -> AsyncIterator[None]:
     async def look_again_and_again() -> None:
         while True:
             with suppress(StoreUnavailableError, OSError):
                 await asyncio.to_thread(shared.look)
-            await asyncio.sleep(LOOK_EVERY_S)
+            await asyncio.sleep(every_s)
 
     task = asyncio.create_task(look_again_and_again())
     yield
@@ -235,14 +232,14 @@ async def _body(request: Request, kind: type[Body]) -> Body:
     """
     content = bytearray()
     try:
-        async with asyncio.timeout(BODY_WITHIN_S):
+        async with asyncio.timeout(REQUEST_WITHIN_S):
             async for piece in request.stream():
                 content += piece
                 if len(content) > MAX_BODY_BYTES:
                     raise RefusedError(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"more than {MAX_BODY_BYTES} bytes")
         return msgspec.json.decode(content, type=kind)
     except TimeoutError:
-        raise RefusedError(HTTPStatus.REQUEST_TIMEOUT, f"it took longer than {BODY_WITHIN_S:g} s") from None
+        raise RefusedError(HTTPStatus.REQUEST_TIMEOUT, f"it took longer than {REQUEST_WITHIN_S:g} s") from None
     except ClientDisconnect:
         raise RefusedError(HTTPStatus.BAD_REQUEST, "it was cut off") from None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:

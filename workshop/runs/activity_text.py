@@ -6,9 +6,6 @@ from workshop.probe import wire
 from workshop.probe.activity import SUFFIX
 from workshop.probe.observations import ProcessActivity
 
-MAX_NAMED = 3
-"""Processes, at most, that are named; of more, the others are counted."""
-
 
 def describe_activities(folder: Path) -> str:
     """Return what the processes of a run have done with torch so far, and what was not seen of a training step."""
@@ -21,8 +18,8 @@ def describe_activities(folder: Path) -> str:
     if not active:
         where = f"process {seen[0].pid} ({seen[0].script})" if len(seen) == 1 else f"{len(seen)} processes"
         return f"torch is loaded in {where}, but no batch of a DataLoader, forward or backward pass was seen"
-    others = f"; {len(active) - MAX_NAMED} other processes did likewise" if len(active) > MAX_NAMED else ""
-    return "; ".join(map(_describe, active[:MAX_NAMED])) + others
+    named, others = active[:3], len(active[3:])
+    return "; ".join(map(_describe, named)) + (f"; {others} other processes did likewise" if others else "")
 
 
 def counted_activities(folder: Path) -> str:

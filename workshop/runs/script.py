@@ -32,9 +32,6 @@ Say = Callable[[str], None]
 LOOK_EVERY_S = 1.0
 """Seconds between two looks at a script's processes, which take time from the script."""
 
-MAX_TMPDIR = 50
-"""Bytes, at most, of the path of a folder: the paths of sockets in it may have 103 on macOS."""
-
 SILENCE_S = 30.0
 """Seconds without a message, at most, until it is said what was seen."""
 
@@ -55,8 +52,8 @@ finally:
 @contextlib.contextmanager
 def run_folder() -> Iterator[Path]:
     """Make a folder for what a script's probe writes, and delete it in the end; it is the script's TMPDIR, too."""
-    usual = tempfile.gettempdir()
-    base = usual if len(os.fsencode(usual)) <= MAX_TMPDIR else "/tmp"
+    base = tempfile.gettempdir()
+    base = base if len(os.fsencode(base)) <= 50 else "/tmp"  # the path of a socket in it may have 103 bytes on macOS
     with tempfile.TemporaryDirectory(prefix="workshop-", dir=base, ignore_cleanup_errors=True) as folder:
         yield Path(folder)
 

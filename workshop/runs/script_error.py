@@ -20,9 +20,6 @@ from workshop import probe
 MAX_BYTES = 20_000
 """Bytes, at most, of the end of the output that are kept."""
 
-MAX_LINES = 12
-"""Lines, at most, that are shown where there is no traceback."""
-
 CONSEQUENCE = " by peer"
 """Torch says "Connection closed by peer", or "reset by peer", in a rank whose neighbour has ended."""
 
@@ -142,8 +139,8 @@ class OutputTail:
             self._end = (self._end + chunk)[-MAX_BYTES:]
 
 
-def shorten(output: str) -> str:
-    """Return the last traceback without the frames of Python, its packages and the probe; else the last lines.
+def shorten(output: str, most_lines: int = 12) -> str:
+    """Return the last traceback without the frames of Python, its packages and the probe; else at most so many lines.
 
     Of several ranks, it is that of the rank that failed first, and not the one of torchrun, which follows.
     """
@@ -163,9 +160,8 @@ def shorten(output: str) -> str:
         whose = guilty or first
         return (f"rank {whose}:\n" if whose else "") + traces[guilty]
     tail = said.get("", "").partition(_START)[0] if failure else said.get("", "")
-    return "\n".join(
-        [*tail.splitlines()[-MAX_LINES:], *[f"rank {first} ended with exit code {exit_code}"] * bool(first)]
-    )
+    ended = [f"rank {first} ended with exit code {exit_code}"] * bool(first)
+    return "\n".join([*tail.splitlines()[-most_lines:], *ended])
 
 
 def _last_trace(text: str) -> str:
