@@ -27,6 +27,15 @@ MAX_CONNECTIONS = 2000
 MAX_FROM_ADDRESS = 500
 """Connections, at most, of one address at once, behind which a whole class may be."""
 
+HEADERS = {
+    "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
+    "img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Opener-Policy": "same-origin",
+}
+"""The headers of every answer: they confine a page to what the room serves itself."""
+
 
 @dataclass(frozen=True)
 class ServedAt:
@@ -109,6 +118,7 @@ def serve(
         log_level="warning",
         access_log=False,
         server_header=False,
+        headers=list(HEADERS.items()),
         limit_concurrency=MAX_CONNECTIONS,
         timeout_graceful_shutdown=2,
         h11_max_incomplete_event_size=16_384,

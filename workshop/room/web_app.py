@@ -11,12 +11,11 @@ from typing import Any, TypeVar
 
 import msgspec
 from starlette.applications import Starlette
-from starlette.datastructures import MutableHeaders
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import FileResponse, Response
 from starlette.routing import Route
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.types import Receive, Scope, Send
 
 from workshop.pages import template
 from workshop.room.open_room import OpenRoom, RefusedError
@@ -26,14 +25,6 @@ from workshop.room.store import StoreUnavailableError
 
 PAGES = {"/": "board.html", "/instructor": "instructor.html"}
 SCRIPTS = ("board.js", "instructor.js", "room.js")
-
-HEADERS = {
-    "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
-    "img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
-    "X-Content-Type-Options": "nosniff",
-    "Referrer-Policy": "no-referrer",
-    "Cross-Origin-Opener-Policy": "same-origin",
-}
 
 Body = TypeVar("Body")
 Answer = Callable[[Request], Awaitable[Response]]
@@ -45,26 +36,9 @@ class BigFileResponse(FileResponse):
     chunk_size = 1 << 20
 
 
-class SafeHeaders:
-    """Adds the headers that confine a page to what the room serves itself."""
-
-    def __init__(self, app: ASGIApp) -> None:
-        self._app = app
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a request."""
-
-        async def send_with_headers(message: Message) -> None:
-            if message["type"] == "http.response.start":
-                MutableHeaders(scope=message).update(HEADERS)
-            await send(message)
-
-        await self._app(scope, receive, send_with_headers)
-
-
-def web_app(room: OpenRoom, shared: SharedFiles) -> ASGIApp:
+def web_app(room: OpenRoom, shared: SharedFiles) -> Starlette:
     """Return the room as an ASGI application."""
-    app = Starlette(
+    return Starlette(
         routes=[*_pages(), *_for_participants(room, shared), *_for_the_instructor(room), *_files(shared)],
         exception_handlers={
             HTTPException: _refuse_request,
@@ -73,7 +47,6 @@ def web_app(room: OpenRoom, shared: SharedFiles) -> ASGIApp:
         },
         lifespan=lambda _: _look_for_files(shared),
     )
-    return SafeHeaders(app)
 
 
 def _pages() -> list[Route]:
