@@ -30,10 +30,24 @@ Body = TypeVar("Body")
 Answer = Callable[[Request], Awaitable[Response]]
 
 
-class BigFileResponse(FileResponse):
-    """A file in ranges, in pieces so large that the event loop is seldom woken for them."""
+class CountedFile(FileResponse):
+    """A shared file in ranges, in pieces so large that the event loop is seldom woken; so many are on their way."""
 
     chunk_size = 1 << 20
+    on_their_way = 0
+
+    def __init__(self, found: SharedFile) -> None:
+        super().__init__(found.path, media_type="application/octet-stream", headers={"ETag": f'"{found.sha256}"'})
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Send it, or say that it has gone since the last look."""
+        CountedFile.on_their_way += 1
+        try:
+            await super().__call__(scope, receive, send)
+        except (FileNotFoundError, RuntimeError):
+            await _json(Refusal("the file has gone"), HTTPStatus.NOT_FOUND)(scope, receive, send)
+        finally:
+            CountedFile.on_their_way -= 1
 
 
 def web_app(room: OpenRoom, shared: SharedFiles) -> Starlette:
@@ -114,8 +128,6 @@ def _for_the_instructor(room: OpenRoom) -> list[Route]:
 
 
 def _files(shared: SharedFiles) -> list[Route]:
-    on_their_way = 0
-
     async def index(request: Request) -> Response:
         return Response(shared.index(), media_type="text/html")
 
@@ -132,24 +144,9 @@ def _files(shared: SharedFiles) -> list[Route]:
         found = shared.get(name)
         if found is None:
             raise HTTPException(HTTPStatus.NOT_FOUND)
-        if on_their_way >= 100:  # so many files at once; who comes then is asked to come again
+        if CountedFile.on_their_way >= 100:  # so many files at once; who comes then is asked to come again
             raise HTTPException(HTTPStatus.SERVICE_UNAVAILABLE, headers={"Retry-After": "5"})
-        return CountedResponse(found)
-
-    class CountedResponse(BigFileResponse):
-        def __init__(self, found: SharedFile) -> None:
-            headers = {"ETag": f'"{found.sha256}"'}
-            super().__init__(found.path, media_type="application/octet-stream", headers=headers)
-
-        async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-            nonlocal on_their_way
-            on_their_way += 1
-            try:
-                await super().__call__(scope, receive, send)
-            except (FileNotFoundError, RuntimeError):  # it has gone since the last look
-                await _json(Refusal("the file has gone"), HTTPStatus.NOT_FOUND)(scope, receive, send)
-            finally:
-                on_their_way -= 1
+        return CountedFile(found)
 
     return [
         Route("/simple/", index),
