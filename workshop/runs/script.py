@@ -21,10 +21,19 @@ from workshop.probe.connection import ClosedError
 from workshop.probe.log import FILE_VARIABLE, log
 from workshop.probe.messages import ProbeFault
 from workshop.probe.settings import PROBE_VARIABLE, JudgedRun, ProbeConfig
-from workshop.runs.activity_text import activities, activity, counted_activities, describe_activities
 from workshop.runs.connections import Connections
 from workshop.runs.process_tree import MAX_PROCESSES, end, group_size, marked, tree_of
-from workshop.runs.script_error import OutputTail, RunAlone, ScriptError, UnseenError, how_ended
+from workshop.runs.script_error import (
+    OutputTail,
+    RunAlone,
+    ScriptError,
+    UnseenError,
+    activities,
+    activity,
+    counted_activities,
+    describe_activities,
+    how_ended,
+)
 
 Say = Callable[[str], None]
 """A function that shows a person the progress, a line at a time."""

@@ -49,7 +49,7 @@ class StagedRun:
         started_s: how long the DataLoader that was tried last took to its first batch; 0 if none came.
         busy_cores: how many cores were busy on average while it was measured; 0 if that is not known.
         interrupted: whether the script has ended for this process because Ctrl-C was pressed.
-        crash: why a run of the script was the first to end too early; None if none was.
+        crash: why the first run that ended too early did; None if none has.
     """
 
     def __init__(self, script: MeasuredScript) -> None:
