@@ -117,6 +117,8 @@ class Script:
         self.environment, self.patience_s = dict(environment or {}), patience_s
         self.process: subprocess.Popen[bytes] | None = None
         self.say: Say = lambda _: None
+        self._log = folder / "log"
+        """The file that the script's processes write the log to, if it was asked for: what they print is not shown."""
         self._log_read = 0
         self.runs = len(list(folder.glob("*.claimed")))
 
@@ -136,35 +138,19 @@ class Script:
         """What the script is called in messages."""
         return self.title or (self.command[1] if self.command[0] == "-m" else Path(self.command[0]).name)
 
-    def start(self, judged: JudgedRun | None = None) -> None:
-        """Start the script from its beginning; `judged` is None for a script that is measured."""
+    def start(self, judged: JudgedRun | None = None, watched: bool = True) -> None:
+        """Start the script from its beginning.
+
+        Args:
+            judged: what the probe does for the judge; None for a script that is measured.
+            watched: whether the probe is put into it.
+        """
         self.stop()
         self.work_folder.mkdir(exist_ok=True)
-        for seen in self.folder.glob(f"*{SUFFIX}"):  # in an earlier run
-            seen.unlink(missing_ok=True)
-        self.connections = Connections(self.folder, several=judged is None)
-        config = ProbeConfig(str(self.folder), self.connections.path, self.runs, judged, self.memory, self.every_step)
-        self._launch({PROBE_VARIABLE: wire.encode(config)} | probe_environment())
-        self.runs += 1
-
-    def run_alone(self, seconds: float) -> RunAlone:
-        """Run the script once more with nothing put into it, for so many seconds at most; then it is stopped."""
-        self.stop()
-        began = time.monotonic()
-        self._launch({})
-        assert self.process
-        exit_code = None
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            exit_code = self.process.wait(seconds)
-        found = RunAlone(time.monotonic() - began, exit_code)
-        self.stop()
-        return found
-
-    def _launch(self, variables: Mapping[str, str]) -> None:
         self.process = subprocess.Popen(
             [sys.executable, *self.command],
             cwd=self.work_folder,
-            env=self._environment(variables),
+            env=self._environment(self._probed(judged) if watched else {}),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
@@ -178,6 +164,27 @@ class Script:
         )
         assert self.process.stdout
         self.output = OutputTail(self.process.stdout)
+        self.runs += watched
+
+    def _probed(self, judged: JudgedRun | None) -> dict[str, str]:
+        """Listen for the probe of a new run, and return the variables that tell it what to do."""
+        for seen in self.folder.glob(f"*{SUFFIX}"):  # in an earlier run
+            seen.unlink(missing_ok=True)
+        self.connections = Connections(self.folder, several=judged is None)
+        config = ProbeConfig(str(self.folder), self.connections.path, self.runs, judged, self.memory, self.every_step)
+        return {PROBE_VARIABLE: wire.encode(config)} | probe_environment()
+
+    def run_alone(self, seconds: float) -> RunAlone:
+        """Run the script once more with nothing put into it, for so many seconds at most; then it is stopped."""
+        self.start(watched=False)
+        began = time.monotonic()
+        assert self.process
+        exit_code = None
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            exit_code = self.process.wait(seconds)
+        found = RunAlone(time.monotonic() - began, exit_code)
+        self.stop()
+        return found
 
     def stop(self) -> None:
         """Kill the script with everything it started."""
@@ -292,19 +299,14 @@ class Script:
     def _environment(self, variables: Mapping[str, str]) -> dict[str, str]:
         environment = {**os.environ, **self.environment, **variables}
         environment.pop("LINE_PROFILE", None)
-        environment[FILE_VARIABLE] = str(self._log_file)
+        environment[FILE_VARIABLE] = str(self._log)
         # What a killed process leaves goes with the folder; only what was compiled is worth keeping for the next time.
         compiled = Path(tempfile.gettempdir()) / f"torchinductor_{_user_name()}"
         return {"TORCHINDUCTOR_CACHE_DIR": str(compiled)} | environment | {"TMPDIR": str(self.folder)}
 
-    @property
-    def _log_file(self) -> Path:
-        """The file that the script's processes write the log to, if it was asked for: what they print is not shown."""
-        return self.folder / "log"
-
     def _follow_log(self) -> None:
         """Print what has been added to the log."""
-        with contextlib.suppress(OSError), self._log_file.open("rb") as file:
+        with contextlib.suppress(OSError), self._log.open("rb") as file:
             file.seek(self._log_read)
             added = file.read()
             self._log_read += len(added)
