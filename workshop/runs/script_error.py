@@ -26,6 +26,14 @@ MAX_BYTES = 20_000
 CONSEQUENCE = " by peer"
 """Torch says "Connection closed by peer", or "reset by peer", in a rank whose neighbour has ended."""
 
+_COUNTED = {
+    "batches": ("batches", "batch of a DataLoader", "batches of a DataLoader"),
+    "forwards": ("forward", "forward pass", "forward passes"),
+    "backwards": ("backward", "backward pass", "backward passes"),
+    "optimizer_steps": ("optimizer", "step of a torch optimizer", "steps of a torch optimizer"),
+}
+"""What is counted of a process: the fields of `ProcessActivity`, each in short, and in words for one or several."""
+
 _FRAME = re.compile(r'^  File "(?P<file>[^"]+)", line \d+.*\n(?:    .*\n)*', re.MULTILINE)
 _RANK = re.compile(r"\[rank(\d+)\]: ?")
 _LOG_OF_TORCHRUN = re.compile(r"[IWEF]\d{4} \d\d:\d\d:\d\d\.\d+ ")
@@ -144,12 +152,7 @@ def counted_activities(folder: Path) -> str:
     seen = activities(folder)
     if not any(map(activity, seen)):
         return "torch is loaded, no training yet" if seen else "torch is not loaded yet"
-    counts = {
-        "batches": sum(each.batches for each in seen),
-        "forward": sum(each.forwards for each in seen),
-        "backward": sum(each.backwards for each in seen),
-        "optimizer": sum(each.optimizer_steps for each in seen),
-    }
+    counts = {short: sum(getattr(each, field) for each in seen) for field, (short, *_) in _COUNTED.items()}
     if not counts["batches"]:  # many scripts make their own
         del counts["batches"]
     active = sum(bool(activity(each)) for each in seen)
@@ -157,23 +160,17 @@ def counted_activities(folder: Path) -> str:
 
 
 def _describe(seen: ProcessActivity) -> str:
-    counts = [
-        _count(seen.batches, "batch of a DataLoader", "batches of a DataLoader"),
-        _count(seen.forwards, "forward pass", "forward passes"),
-        _count(seen.backwards, "backward pass", "backward passes"),
-        _count(seen.optimizer_steps, "step of a torch optimizer", "steps of a torch optimizer"),
-    ]
+    counts = []
+    for field, (_, one, several) in _COUNTED.items():
+        count = getattr(seen, field)
+        counts.append(f"{count or 'no'} {one if count < 2 else several}")
     where = f"; {seen.transformed} of the forward passes inside of torch.func (grad, vmap), where no model can be seen"
     return f"process {seen.pid} ({seen.script}): {', '.join(counts)}{where if seen.transformed else ''}"
 
 
-def _count(number: int, one: str, several: str) -> str:
-    return f"{number or 'no'} {one if number < 2 else several}"
-
-
 def activity(seen: ProcessActivity) -> int:
     """Return how much a process was seen doing."""
-    return seen.batches + seen.forwards + seen.backwards + seen.optimizer_steps
+    return sum(getattr(seen, field) for field in _COUNTED)
 
 
 def activities(folder: Path) -> list[ProcessActivity]:
