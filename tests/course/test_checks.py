@@ -10,7 +10,7 @@ from said import MadeReason
 
 from workshop.course import checks, kept_checks
 from workshop.course.answers import usage
-from workshop.course.answers.answer_check import AnswerCheck
+from workshop.course.answers import AnswerCheck
 from workshop.course.state import State
 from workshop.judge.verdict import Outcome, Verdict
 from workshop.parts import find_part

@@ -20,9 +20,6 @@ from workshop.probe import wire
 from workshop.probe.activity import SUFFIX
 from workshop.probe.observations import ProcessActivity
 
-MAX_BYTES = 20_000
-"""Bytes, at most, of the end of the output that are kept."""
-
 CONSEQUENCE = " by peer"
 """Torch says "Connection closed by peer", or "reset by peer", in a rank whose neighbour has ended."""
 
@@ -179,10 +176,10 @@ def activities(folder: Path) -> list[ProcessActivity]:
 
 
 class OutputTail:
-    """Reads everything that a process prints, so that it never has to wait, and keeps the end of it."""
+    """Reads everything that a process prints, so that it never has to wait, and keeps the last `most_bytes` of it."""
 
-    def __init__(self, stream: IO[bytes]) -> None:
-        self._stream, self._end = stream, b""
+    def __init__(self, stream: IO[bytes], most_bytes: int = 20_000) -> None:
+        self._stream, self._most_bytes, self._end = stream, most_bytes, b""
         self._thread = threading.Thread(target=self._read, daemon=True)
         self._thread.start()
 
@@ -193,7 +190,7 @@ class OutputTail:
 
     def _read(self) -> None:
         while chunk := os.read(self._stream.fileno(), 65536):
-            self._end = (self._end + chunk)[-MAX_BYTES:]
+            self._end = (self._end + chunk)[-self._most_bytes :]
 
 
 def shorten(output: str, most_lines: int = 12) -> str:
