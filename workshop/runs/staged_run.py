@@ -224,8 +224,8 @@ class StagedRun:
             begin, before_s = time.monotonic(), cpu_seconds(process.pid, trainers)
             while not self.ended and time.monotonic() < begin + 0.5:
                 self.report()
-            used_cores = (cpu_seconds(process.pid, trainers) - before_s) / (time.monotonic() - begin)
-            if used_cores < 0.05:  # so little disturbs nothing
+            used_s = cpu_seconds(process.pid, trainers) - before_s
+            if used_s < 0.05 * (time.monotonic() - begin):  # so little of a core disturbs nothing
                 return
 
 
