@@ -9,8 +9,7 @@ import pytest
 from said import MadeReason
 
 from workshop.course import checks, kept_checks
-from workshop.course.answers import usage
-from workshop.course.answers import AnswerCheck
+from workshop.course.answers import AnswerCheck, usage
 from workshop.course.state import State
 from workshop.judge.verdict import Outcome, Verdict
 from workshop.parts import find_part
