@@ -111,7 +111,7 @@ def check_torchvision() -> CheckResult:
 
 def check_versions() -> list[CheckResult]:
     """Name what is older or newer than what the workshop was tried with; it may work all the same."""
-    results, remedy = [], "if something fails, install a version that was tried"
+    results, remedy = list[CheckResult](), "if something fails, install a version that was tried"
     for name, (oldest, newest) in TRIED.items():
         with contextlib.suppress(importlib.metadata.PackageNotFoundError):
             version = platform.python_version() if name == "Python" else importlib.metadata.version(name)
