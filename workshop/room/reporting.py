@@ -121,8 +121,8 @@ def report_hint(state: State, part: str) -> str:
     return _report(state, report)
 
 
-def send_waiting(state: State, within_s: float = WITHIN_S) -> Sent:
-    """Send what waits, for so many seconds at most; what has not been acknowledged by then goes on waiting."""
+def send_waiting(state: State) -> Sent:
+    """Send what waits, within `WITHIN_S`; what has not been acknowledged by then goes on waiting."""
     outbox = Outbox(state)
     result = Sent(waiting=len(outbox.waiting()))
     if not result.waiting:
@@ -137,13 +137,13 @@ def send_waiting(state: State, within_s: float = WITHIN_S) -> Sent:
 
     def work() -> None:
         try:
-            _send(outbox.waiting(), membership, result, time.monotonic() + within_s, outbox.remove)
+            _send(outbox.waiting(), membership, result, time.monotonic() + WITHIN_S, outbox.remove)
         finally:
             finished.set()
 
     threading.Thread(target=work, daemon=True).start()  # because the look-up of a host's name takes no time limit
-    if not finished.wait(within_s):
-        return Sent(result.sent, len(outbox.waiting()), [f"no answer within {within_s:g} s"])
+    if not finished.wait(WITHIN_S):
+        return Sent(result.sent, len(outbox.waiting()), [f"no answer within {WITHIN_S:g} s"])
     return result
 
 
