@@ -23,8 +23,8 @@ from workshop.diagnosis.stages import measure
 from workshop.errors import plain_errors
 from workshop.experiment import ExperimentConfig
 from workshop.parts import SOLUTIONS
-from workshop.pets.download import OFFLINE_VARIABLE
 from workshop.pets.ensure import ensure_stand_in
+from workshop.pets.layout import OFFLINE_VARIABLE
 from workshop.probe.phases import Phase
 from workshop.runs.measured_script import MeasuredScript
 from workshop.runs.measured_steps import MeasuredSteps

@@ -9,8 +9,7 @@ import pytest
 from said import MadeReason
 
 from workshop.course import checks, kept_checks
-from workshop.course.answers import usage
-from workshop.course.answers.answer_check import AnswerCheck
+from workshop.course.answers import AnswerCheck, usage
 from workshop.course.state import State
 from workshop.judge.verdict import Outcome, Verdict
 from workshop.parts import find_part
@@ -32,7 +31,7 @@ profiled = "main"
 CHECK = """
 from said import MadeReason
 from workshop.judge.verdict import NextStep, Outcome, Verdict
-from workshop.runs.script import ScriptError
+from workshop.runs.script_error import ScriptError
 
 SO, LESS = MadeReason.SAYS("so it is"), MadeReason.SAYS("it drops a batch")
 

@@ -8,18 +8,19 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from kept_example import KEPT
+from kept_example import KEPT, LINES, MEMORY
 
 from workshop.course import kept_checks
 from workshop.course.state import State
-from workshop.judge.verdict import Outcome
+from workshop.judge.verdict import NotLookedAt, Outcome
 
 
 def test_what_is_kept_is_read_again_by_date(tmp_path: Path) -> None:
     later = replace(KEPT, at="2030-05-04T09:20:31+01:00", outcome=Outcome.BROKEN, speed=None, timing=None, load=None)
-    for each in (later, KEPT):
+    full = replace(KEPT, lines=LINES, memory=MEMORY, not_looked_at=NotLookedAt("cpu", ("pin_memory",)))
+    for each in (later, full):
         kept_checks.keep(State(tmp_path), each)
-    assert kept_checks.read(State(tmp_path)) == [KEPT, later]
+    assert kept_checks.read(State(tmp_path)) == [full, later]
 
 
 def test_nothing_was_kept(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -57,8 +57,6 @@ def test_the_list_says_what_the_check_said(script: Path, state: State) -> None:
     verdict = Verdict("part10", Outcome.NOT_YET, ("",), answered=True)
     progress.remember(state, find_part("part10"), verdict, b"mine")
     assert (states(script)["part10"], verdict.state) == (HALF_DONE, HALF_DONE)
-    state.put({"last": "broken"}, "parts", "part10")
-    assert states(script)["part10"] == "crashed", "kept before there were such words"
 
 
 def test_the_best_speed_is_remembered(tmp_path: Path) -> None:

@@ -86,7 +86,7 @@ def test_what_fails_is_marked_and_an_installed_package_says_that_it_has_no_cheat
 ) -> None:
     monkeypatch.setattr(selftest, "CHEATS", tmp_path / "cheats")
     monkeypatch.setattr(selftest, "HINTS", 4)
-    monkeypatch.setattr(selftest, "questions", lambda *_: ())
+    monkeypatch.setattr(selftest.PartProof, "questions", lambda _: ())
     done = workshop("dev", "selftest", "part4")
     assert done.returncode == 1
     assert done.stdout.splitlines() == [

@@ -12,7 +12,7 @@ from workshop.diagnosis.measurement import Measurement, NoteKind
 from workshop.diagnosis.stages import measure
 from workshop.errors import WorkshopError
 from workshop.probe.phases import Phase
-from workshop.runs.script import ScriptError
+from workshop.runs.script_error import ScriptError
 
 Measure = Callable[..., Measurement]
 

@@ -41,7 +41,7 @@ from workshop.probe.events import (
 )
 from workshop.probe.messages import Recomputation, Repetition
 from workshop.probe.noted_inputs import rows_of
-from workshop.runs.script import ScriptError
+from workshop.runs.script_error import ScriptError
 
 TESTS = Path(__file__).parents[1]
 FOLDER = Path(__file__).parent / "evidence"

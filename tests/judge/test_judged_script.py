@@ -11,7 +11,8 @@ from fake_script import EPOCHS
 
 from workshop.judge.judged_script import JudgedScript
 from workshop.probe.messages import EpochBegan, EpochEnded, EpochReport, Proceed
-from workshop.runs.script import ScriptError, run_folder
+from workshop.runs.script import run_folder
+from workshop.runs.script_error import ScriptError
 
 Make = Callable[..., JudgedScript]
 

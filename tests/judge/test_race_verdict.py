@@ -22,7 +22,7 @@ from workshop.judge.verdict import Outcome, Speed, Verdict, VerdictReason, broke
 from workshop.probe.messages import Recomputation
 from workshop.probe.phases import Phase
 from workshop.runs.other_load import OtherLoad, Program
-from workshop.runs.script import ScriptError
+from workshop.runs.script_error import ScriptError
 
 SPEED = Speed("old.py", "new.py", 8.0, 12.0, 1.5, 1.4, 1.6, 3, 1.5, {"forward": 2.0}, {"forward": 1.0}, None, None)
 QUIET = OtherLoad(2, 0.0)

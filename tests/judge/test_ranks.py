@@ -7,7 +7,7 @@ from workshop.judge.ledger import Ledger
 from workshop.judge.work_proof import WorkReason, check_parameters, check_steps
 from workshop.probe.events import ForwardPass, StepTaken
 from workshop.probe.signature import encode
-from workshop.runs.script import ScriptError, UnseenError
+from workshop.runs.script_error import ScriptError, UnseenError
 
 
 def step(parameter: tuple[float, ...], size: int = 4, t: float = 1.0) -> StepTaken:

@@ -12,7 +12,7 @@ from workshop.memory.host_watch import HostWatch
 from workshop.memory.memory_run import _killed, _measured
 from workshop.probe import wire
 from workshop.probe.messages import WarmUp
-from workshop.runs.script import ScriptError
+from workshop.runs.script_error import ScriptError
 
 WORKER = "RuntimeError: DataLoader worker (pid 4242) is killed by signal: Killed. "
 

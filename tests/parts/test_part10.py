@@ -18,7 +18,7 @@ from workshop.judge.judged_ranks import JudgedRanks
 from workshop.judge.verdict import Timing
 from workshop.parts import find_part
 from workshop.parts.part10 import ranks_check as part10
-from workshop.runs.script import ScriptError
+from workshop.runs.script_error import ScriptError
 
 PART = find_part("part10")
 

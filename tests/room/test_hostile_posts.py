@@ -200,8 +200,8 @@ def test_who_takes_all_connections_gets_so_many_and_nobody_else_waits(
 def test_who_asks_for_nothing_or_sends_nothing_is_hung_up_on_and_holds_nobody_up(
     open_room: OpenOne, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(serving, "ASK_WITHIN_S", 2.0)
-    monkeypatch.setattr(web_app, "BODY_WITHIN_S", 2.0)
+    for module in (serving, web_app):
+        monkeypatch.setattr(module, "REQUEST_WITHIN_S", 2.0)
     room = open_room()
     host, _, port = room.address.removeprefix("http://").partition(":")
     token = room.join("Patient")

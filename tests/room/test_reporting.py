@@ -25,8 +25,7 @@ from workshop.judge.reasons import Reason
 from workshop.judge.transform_proof import TransformReason
 from workshop.judge.verdict import HALF_DONE, Outcome, Speed, Verdict, VerdictReason
 from workshop.room import reporting
-from workshop.room.outbox import Outbox
-from workshop.room.reporting import report_check, report_hint, send_waiting
+from workshop.room.reporting import Outbox, report_check, report_hint, send_waiting
 from workshop.room.room_client import RoomClient
 
 Workshop = Callable[..., subprocess.CompletedProcess[str]]

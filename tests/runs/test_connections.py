@@ -1,6 +1,5 @@
-"""All processes of a script are heard, wherever the folder of the run lies."""
+"""All processes of a script are heard."""
 
-from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
@@ -9,23 +8,15 @@ import pytest
 from workshop.probe.connection import ClosedError, Connection, connect
 from workshop.probe.messages import TryCauses
 from workshop.probe.settings import ProbeConfig
-from workshop.runs.connections import MAX_PATH_BYTES, Connections
-
-
-@pytest.fixture(params=["short", "long"])
-def folder(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Path]:
-    """A folder; the path of a long one is more than that of a socket can be."""
-    found = tmp_path / ("x" * MAX_PATH_BYTES if request.param == "long" else "x")
-    found.mkdir()
-    return found
+from workshop.runs.connections import Connections
 
 
 def connected(connections: Connections) -> Connection:
     return connect(ProbeConfig("", connections.path))
 
 
-def test_several_processes_are_heard_and_told(folder: Path) -> None:
-    with closing(Connections(folder, several=True)) as connections:
+def test_several_processes_are_heard_and_told(tmp_path: Path) -> None:
+    with closing(Connections(tmp_path, several=True)) as connections:
         one, other = connected(connections), connected(connections)
         for each, name in ((one, "one"), (other, "other")):
             each.send(TryCauses((name,)))
@@ -43,8 +34,8 @@ def test_several_processes_are_heard_and_told(folder: Path) -> None:
     assert not Path(connections.path).exists()
 
 
-def test_the_only_process_that_is_heard_hangs_up(folder: Path) -> None:
-    with closing(Connections(folder, several=False)) as connections:
+def test_the_only_process_that_is_heard_hangs_up(tmp_path: Path) -> None:
+    with closing(Connections(tmp_path, several=False)) as connections:
         only = connected(connections)
         only.send(TryCauses(("here",)))
         assert connections.receive(5.0) == TryCauses(("here",))

@@ -15,7 +15,8 @@ from workshop.reports.report import Report
 
 if TYPE_CHECKING:
     from workshop.diagnosis.change import Change
-    from workshop.runs.script import Say, ScriptError
+    from workshop.runs.script import Say
+    from workshop.runs.script_error import ScriptError
 
 Found = TypeVar("Found")
 
@@ -55,7 +56,7 @@ class Asked:
         Raises:
             typer.Exit: the script broke before anything was measured, which has been said.
         """
-        from workshop.runs.script import ScriptError
+        from workshop.runs.script_error import ScriptError
 
         try:
             with progress_line() as show:

@@ -106,8 +106,7 @@ def _of_two(asked: Asked, old: Path, target: float, steps: int | None, seconds: 
     from workshop.judge.bench import Bench
     from workshop.judge.contest import of_two_scripts
     from workshop.judge.verdict import broken
-    from workshop.runs.script import ScriptError
-    from workshop.runs.syntax import require_syntax
+    from workshop.runs.script_error import ScriptError, require_syntax
 
     new = Path(asked.script)
     for script in (old, new):

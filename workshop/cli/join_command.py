@@ -58,8 +58,7 @@ def leave(script: ScriptOption = Path("train.py")) -> None:
     Example: workshop leave
     """
     from workshop.room.membership import Membership, path_beside
-    from workshop.room.outbox import Outbox
-    from workshop.room.reporting import send_waiting
+    from workshop.room.reporting import Outbox, send_waiting
     from workshop.room.room_client import AnsweredNoError, RoomClient, UnreachableError
 
     state = state_beside(script)

@@ -199,8 +199,7 @@ def record_nsys(
 
 def _refuse_unparsable(command: list[str]) -> None:
     """End as if the script had crashed, without a recording of a script that cannot be parsed."""
-    from workshop.runs.script import ScriptError
-    from workshop.runs.syntax import require_syntax, script_in
+    from workshop.runs.script_error import ScriptError, require_syntax, script_in
 
     try:
         require_syntax(script_in(command))

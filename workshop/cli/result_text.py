@@ -9,8 +9,7 @@ from workshop.cli.output import commands, console, filled
 from workshop.judge.verdict import Outcome, Speed, Verdict
 from workshop.probe.phases import Phase
 from workshop.runs.other_load import about
-from workshop.runs.script import ScriptError
-from workshop.runs.script_output import shorten
+from workshop.runs.script_error import ScriptError, shorten
 
 _BAR_WIDTH = 20
 _STYLES = {

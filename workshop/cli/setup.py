@@ -9,8 +9,7 @@ import typer
 from workshop.cli.options import COURSE, DEFAULT_SCRIPT, DataOption, JsonOption
 from workshop.cli.output import print_json, print_rows, progress_line
 from workshop.course.state import State
-from workshop.pets.layout import BASE_FOLDER, DEFAULT_DATA, SOURCE
-from workshop.pets.status import report
+from workshop.pets.layout import BASE_FOLDER, DEFAULT_DATA, SOURCE, status_of_sets
 
 app = typer.Typer()
 data_app = typer.Typer(no_args_is_help=True)
@@ -50,7 +49,7 @@ def status(data: DataOption = DEFAULT_DATA, as_json: JsonOption = False) -> None
 
     Example: workshop data status
     """
-    sets = report(data)
+    sets = status_of_sets(data)
     if as_json:
         print_json(sets=[dataclasses.asdict(each) for each in sets])
     else:

@@ -5,12 +5,12 @@ import platform
 import random
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
 from workshop.course import kept_checks, kept_scripts, progress
-from workshop.course.answers import judge_of
-from workshop.course.answers.answer_check import AnswerCheck, Ask
+from workshop.course.answers import AnswerCheck, Ask, judge_of
 from workshop.course.kept_checks import KeptCheck
 from workshop.course.scripts import existing, is_same_code
 from workshop.course.state import State
@@ -23,13 +23,12 @@ from workshop.judge.reasons import Reason, ReasonKind
 from workshop.judge.verdict import NextStep, Outcome, Verdict, broken
 from workshop.parts import Part, Question, ScriptChange, all_parts
 from workshop.parts.case import Case
-from workshop.pets.download import OFFLINE_VARIABLE
 from workshop.pets.ensure import ensure_stand_in
-from workshop.pets.layout import BASE_FOLDER
+from workshop.pets.layout import BASE_FOLDER, OFFLINE_VARIABLE
 from workshop.probe.own_limits import usable_cores
 from workshop.runs.check_queue import turn
-from workshop.runs.script import Say, ScriptError
-from workshop.runs.syntax import require_syntax
+from workshop.runs.script import Say
+from workshop.runs.script_error import ScriptError, require_syntax
 
 ITEMS = (39, 41, 43)
 """Items in an epoch of a check: one of these numbers; a script cannot know which. The data have 37 classes."""
@@ -87,11 +86,7 @@ def check(
     asker = _TimedAsk(ask) if ask else None
     state = state or State(script.parent)
     source = script.read_bytes()
-    if part.ranks > 1 and device is None:
-        say("looking for GPUs")  # torch takes seconds to load
-        import torch
-
-        device = "cpu" if torch.cuda.device_count() < part.ranks else None  # a GPU takes one rank
+    device = device or _device_of_ranks(part, say)
     run = config_of(part, config)
     sizes = f"{run.image_size} px" if config else "the part's own config"
     circumstances = f"{machine(device)}, {sizes}"
@@ -110,10 +105,17 @@ def check(
         kept_scripts.keep_done(state, part, script, source)
     if tell:
         tell(kept)
-    following = progress.next_part(state, after=part)
-    is_last = part.name == all_parts()[-1].name  # what follows it then is a part that was left out
-    there_is_more = following is not None and following.name != part.name and not is_last
-    return _with_command(verdict, script, following.name if following and there_is_more else "")
+    return _with_command(verdict, script, progress.next_part(state, after=part))
+
+
+def _device_of_ranks(part: Part, say: Say) -> str | None:
+    """Return the value for `--device` where a part trains on several ranks; None leaves the choice to the script."""
+    if part.ranks == 1:
+        return None
+    say("looking for GPUs")  # torch takes seconds to load
+    import torch
+
+    return "cpu" if torch.cuda.device_count() < part.ranks else None  # a GPU takes one rank
 
 
 class _TimedAsk:
@@ -155,38 +157,44 @@ def _judge(
         right, *others = verdict.reasons  # others may say that the machine was busy
         answered = (CheckReason.ANSWER_RIGHT(right), *others)
     require_syntax(contest.candidate)  # before any data are made
-    with turn(say), Bench(contest, say, warn) as bench:
-        try:
-            verdict = _judge_change(part, bench, state, circumstances, answered)
-        except ScriptError as error:
-            verdict = broken(part.name, error)
-        verdict = replace(verdict, machine=bench.load.end())
+    if any(is_same_code(contest.candidate, start) for start in (part.untouched, part.beginning)):
+        verdict = _nothing_changed(part, contest.candidate, answered)
+    else:
+        with turn(say), Bench(contest, say, warn) as bench, _calibrated(bench, part, state, circumstances):
+            try:
+                verdict = part.check(bench)
+                left = _files_left(*bench.referee.ledgers)
+                verdict = replace(verdict, reasons=(*verdict.reasons, *left, *answered))
+            except ScriptError as error:
+                verdict = broken(part.name, error)
+            verdict = replace(verdict, machine=bench.load.end())
     if part.question and state.get("parts", part.name, "answer") is None:
         return _with_open_question(verdict, part, part.question)
     return replace(verdict, answered=part.question is not None)
 
 
-def _judge_change(part: Part, bench: Bench, state: State, circumstances: str, answered: tuple[Reason, ...]) -> Verdict:
-    """Judge the change that a part asks for; what the solution and the original reach here is measured only once."""
-    candidate = bench.contest.candidate
-    if any(is_same_code(candidate, start) for start in (part.untouched, part.beginning)):
-        nothing, then = CheckReason.NOTHING_CHANGED(script=candidate.name), NextStep((f"workshop show {part.name}",))
-        if answered and part.question:
-            nothing = CheckReason.EDIT_NOW(nothing, edit=part.question.edit or "fix it")
-            again = f"workshop check {part.name}"
-            then = NextStep((again,), CheckReason.CHANGE_IT(script=candidate.name, again=again))
-        return Verdict(part.name, Outcome.NOT_YET, (*answered, nothing), next=then)
+def _nothing_changed(part: Part, script: Path, answered: tuple[Reason, ...]) -> Verdict:
+    nothing, then = CheckReason.NOTHING_CHANGED(script=script.name), NextStep((f"workshop show {part.name}",))
+    if answered and part.question:
+        nothing = CheckReason.EDIT_NOW(nothing, edit=part.question.edit or "fix it")
+        again = f"workshop check {part.name}"
+        then = NextStep((again,), CheckReason.CHANGE_IT(script=script.name, again=again))
+    return Verdict(part.name, Outcome.NOT_YET, (*answered, nothing), next=then)
+
+
+@contextmanager
+def _calibrated(bench: Bench, part: Part, state: State, circumstances: str) -> Iterator[None]:
+    """Measure only once what the solution and the original reach here."""
     known, memory = (state.get("calibration", circumstances, name) for name in (part.name, f"{part.name} memory"))
     bench.solution_ratio = known if isinstance(known, float) else None
     bench.original_bytes = memory if isinstance(memory, int) else None
     try:
-        verdict = part.check(bench)
+        yield
     finally:
         if bench.solution_ratio != known:
             state.put(bench.solution_ratio, "calibration", circumstances, part.name)
         if bench.original_bytes not in (None, memory):
             state.put(bench.original_bytes, "calibration", circumstances, f"{part.name} memory")
-    return replace(verdict, reasons=(*verdict.reasons, *_files_left(*bench.referee.ledgers), *answered))
 
 
 def _files_left(original: Ledger, candidate: Ledger) -> Iterator[Reason]:
@@ -263,15 +271,16 @@ def _with_open_question(verdict: Verdict, part: Part, question: Question) -> Ver
     return replace(verdict, outcome=Outcome.NOT_YET, question_open=accepted, next=then)
 
 
-def _with_command(verdict: Verdict, script: Path, following: str) -> Verdict:
-    """Return a verdict that names a command to type next, unless the part is done; `following` is the part after it."""
+def _with_command(verdict: Verdict, script: Path, following: Part | None) -> Verdict:
+    """Return a verdict that names a command to type next, unless the part is done; `following` is the next open one."""
     if verdict.outcome is Outcome.DONE or verdict.next.commands:
         return verdict
     is_undecided = verdict.outcome is Outcome.UNDECIDED
     then = verdict.next.words or (None if is_undecided else CheckReason.CORRECT_IT(script=script.name))
-    again, onwards = f"workshop check {verdict.subject}", f"workshop show {following}"
+    again, onwards = f"workshop check {verdict.subject}", f"workshop show {following.name}" if following else ""
     words = CheckReason.CHECK_AGAIN(then=str(then).rstrip("."), again=again) if then else None
-    if is_undecided and following:
+    is_last = verdict.subject == all_parts()[-1].name  # what follows it then is a part that was left out
+    if is_undecided and following and following.name != verdict.subject and not is_last:
         words = CheckReason.GO_ON_MEANWHILE(words or again, onwards=onwards)
         return replace(verdict, next=NextStep((again, onwards), words))
     return replace(verdict, next=NextStep((again,), words))

@@ -101,8 +101,8 @@ class CourseReport:
             "checks": [with_gain(each) for each in self.checks],
             "line_profiles": [
                 {
-                    "before": before.as_dict(),
-                    "after": after and after.as_dict(),
+                    "before": asdict(before),
+                    "after": after and asdict(after),
                     "more_hits": kept_lines.more_hits(before, after) if after else 1.0,
                 }
                 for before, after in self.lines

@@ -2,32 +2,26 @@
 
 import contextlib
 import importlib.metadata
-import io
 import multiprocessing
 import os
 import platform
 import re
+import resource
 import shutil
 import sys
 import tempfile
 import warnings
-from collections.abc import Iterator
 from dataclasses import dataclass
 from multiprocessing.connection import Listener
 from pathlib import Path
 from typing import Literal
 
 from workshop.errors import first_line
-from workshop.pets.status import report
+from workshop.pets.layout import status_of_sets
 from workshop.probe.own_limits import usable_cores
 from workshop.recording import py_spy
-from workshop.runs.machine import core_quota, own_executable
+from workshop.runs.machine import core_quota, free_shared_memory, gpus, own_executable
 from workshop.runs.other_load import LoadMeter, OtherLoad
-
-OLDEST_PYTHON = (3, 11)
-
-KERNPROF_COLUMNS = 135
-"""Columns of kernprof's table of train.py."""
 
 TRIED = {
     "Python": ("3.11", "3.13"),
@@ -66,12 +60,9 @@ def examine(data: Path) -> list[CheckResult]:
     """Run every check; `data` is the data folder. Takes some seconds, as it loads torch and starts py-spy."""
     with LoadMeter() as meter:
         found = [check_python(), check_torch(), check_torchvision(), *check_versions(), check_device(), check_cores()]
-        others = _other_checks(data)
-    return [*found, check_load(meter.end()), *others]
-
-
-def _other_checks(data: Path) -> list[CheckResult]:
     return [
+        *found,
+        check_load(meter.end()),
         check_shared_memory(),
         check_start_method(),
         check_open_files(),
@@ -92,9 +83,9 @@ def _warn_if(suffers: bool, name: str, found: str, remedy: str) -> CheckResult:
 
 def check_python() -> CheckResult:
     """Check the version of Python: one that is too old cannot install the workshop, but may run it from its folder."""
-    found = f"{sys.version.split()[0]} at {sys.executable}"
-    if sys.version_info < OLDEST_PYTHON:
-        return CheckResult("Python", "fail", found, f"install Python {OLDEST_PYTHON[0]}.{OLDEST_PYTHON[1]} or newer")
+    found, oldest = f"{sys.version.split()[0]} at {sys.executable}", TRIED["Python"][0]
+    if _version_numbers(platform.python_version()) < _version_numbers(oldest):
+        return CheckResult("Python", "fail", found, f"install Python {oldest} or newer")
     return CheckResult("Python", "ok", found)
 
 
@@ -120,19 +111,16 @@ def check_torchvision() -> CheckResult:
 
 def check_versions() -> list[CheckResult]:
     """Name what is older or newer than what the workshop was tried with; it may work all the same."""
-    remedy = "if something fails, install a version that was tried"
-    return [CheckResult("versions", "warn", sentence, remedy) for sentence in untried()]
-
-
-def untried() -> Iterator[str]:
-    """Say of each installed version that is outside of what was tried on which side it is."""
+    results, remedy = list[CheckResult](), "if something fails, install a version that was tried"
     for name, (oldest, newest) in TRIED.items():
         with contextlib.suppress(importlib.metadata.PackageNotFoundError):
             version = platform.python_version() if name == "Python" else importlib.metadata.version(name)
             this, first, last = map(_version_numbers, (version, oldest, newest))
             if this < first or this[: len(last)] > last:
                 side = "older" if this < first else "newer"
-                yield f"{name} {version} is {side} than what the workshop was tried with ({oldest} to {newest})"
+                found = f"{name} {version} is {side} than what the workshop was tried with ({oldest} to {newest})"
+                results.append(CheckResult("versions", "warn", found, remedy))
+    return results
 
 
 def _version_numbers(version: str) -> list[int]:
@@ -185,12 +173,11 @@ def check_load(load: OtherLoad) -> CheckResult:
 
 def check_shared_memory() -> CheckResult:
     """Check the room in /dev/shm, in which DataLoader workers hand their batches over."""
-    folder = Path("/dev/shm")
     if sys.platform != "linux":
         return CheckResult("/dev/shm", "ok", f"not used on {sys.platform}")
-    if not folder.is_dir():
+    free_bytes = free_shared_memory()
+    if free_bytes is None:
         return CheckResult("/dev/shm", "fail", "not there", "mount a tmpfs at /dev/shm")
-    free_bytes = shutil.disk_usage(folder).free
     found = f"{free_bytes / 2**20:,.0f} MiB free"
     # A float32 batch of 32 items at 224 pixels is 19 MB, and every worker keeps two of them ready.
     remedy = "workers may die of a bus error: docker run --shm-size=2g, or fewer workers"
@@ -206,10 +193,6 @@ def check_start_method() -> CheckResult:
 
 def check_open_files() -> CheckResult:
     """Check the limit of open files: on Linux, every tensor that a worker hands over may hold a file open."""
-    try:
-        import resource
-    except ImportError:  # Windows
-        return CheckResult("open files", "ok", f"{sys.platform} tells no limit")
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     found = "unlimited" if soft == resource.RLIM_INFINITY else f"at most {soft}"
     enough = 1024 if sys.platform == "linux" else 256  # elsewhere torch shares tensors by name and keeps no file open
@@ -230,10 +213,9 @@ def check_temporary_folder() -> CheckResult:
 
 def check_working_folder() -> CheckResult:
     """Check that this folder can be written, in which commands keep what they record and what has been done."""
-    if os.access(".", os.W_OK | os.X_OK):
-        return CheckResult("this folder", "ok", "may be written")
+    may = os.access(".", os.W_OK | os.X_OK)
     remedy = "go to a folder of your own; or name another place with -o, and do without `done`"
-    return CheckResult("this folder", "warn", "may not be written", remedy)
+    return _warn_if(not may, "this folder", f"may{'' if may else ' not'} be written", remedy)
 
 
 def check_kernprof() -> CheckResult:
@@ -253,9 +235,9 @@ def check_terminal() -> CheckResult:
     """Check that kernprof's table fits; a narrow terminal breaks its rows."""
     if not sys.stdout.isatty() or "JPY_PARENT_PID" in os.environ:  # a cell of a notebook only says that it is one
         return CheckResult("terminal", "ok", "none here")
-    columns = shutil.get_terminal_size().columns
-    remedy = f"kernprof's table has {KERNPROF_COLUMNS}: make the window wider, or see it by workshop lines"
-    return _warn_if(columns < KERNPROF_COLUMNS, "terminal", f"{columns} columns", remedy)
+    columns, needed = shutil.get_terminal_size().columns, 135  # of kernprof's table of train.py
+    remedy = f"kernprof's table has {needed}: make the window wider, or see it by workshop lines"
+    return _warn_if(columns < needed, "terminal", f"{columns} columns", remedy)
 
 
 def check_py_spy() -> CheckResult:
@@ -276,19 +258,15 @@ def check_nvitop() -> CheckResult:
         import nvitop
     except ImportError as error:
         return CheckResult("nvitop", "warn", first_line(error), "pip install nvitop")
-    try:
-        with contextlib.redirect_stderr(io.StringIO()):  # NVML's own complaint is longer than this table
-            gpus = nvitop.Device.count()
-    except nvitop.NVMLError:
-        found = f"{nvitop.__version__}, but no NVIDIA driver: its screen does not start here"
-        return CheckResult("nvitop", "ok", found)
-    return CheckResult("nvitop", "ok", f"{nvitop.__version__}, sees {gpus} GPU{'s' if gpus != 1 else ''}")
+    count = len(gpus())
+    sees = f"sees {count} GPU{'s' * (count > 1)}" if count else "but no NVIDIA GPU: its screen does not start here"
+    return CheckResult("nvitop", "ok", f"{nvitop.__version__}, {sees}")
 
 
 def check_data(data: Path) -> list[CheckResult]:
     """Check that no set of pictures is incomplete; one that is absent is fetched or drawn when it is needed."""
     found = []
-    for each in report(data):
+    for each in status_of_sets(data):
         bad = each.state == "incomplete"
         found.append(CheckResult(each.name, "fail" if bad else "ok", each.found, each.remedy if bad else ""))
     return found

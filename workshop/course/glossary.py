@@ -2,7 +2,6 @@
 
 import difflib
 import re
-from pathlib import Path
 
 from workshop.errors import WorkshopError
 from workshop.parts import FOLDER
@@ -14,9 +13,9 @@ WHOLE = "glossary"
 """The name under which the whole glossary is shown."""
 
 
-def entries(path: Path = GLOSSARY) -> dict[str, str]:
+def entries() -> dict[str, str]:
     """Return the entries by the anchors of their headings, such as "data-wait", each with its heading."""
-    found = re.findall(r"^(### ([^\n]+)\n\n.+?)\s*(?=^##|\Z)", path.read_text(encoding="utf-8"), re.M | re.S)
+    found = re.findall(r"^(### ([^\n]+)\n\n.+?)\s*(?=^##|\Z)", GLOSSARY.read_text(encoding="utf-8"), re.M | re.S)
     return {anchor(word): entry for entry, word in found}
 
 

@@ -10,17 +10,18 @@ import json
 import os
 import platform
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from pathlib import Path
 from typing import Any, Self
 
+import msgspec
 import psutil
 
 from workshop.course import kept_lines
-from workshop.course.kept_lines import KeptLines, known_fields
+from workshop.course.kept_lines import KeptLines
 from workshop.course.progress import fingerprint
 from workshop.course.state import State
 from workshop.judge.verdict import MemoryPeaks, NotLookedAt, Outcome, Speed, Timing, Verdict
@@ -29,10 +30,6 @@ from workshop.runs.machine import gpus, processor
 from workshop.runs.other_load import OtherLoad
 
 FILE = "checks.jsonl"
-SCHEMA_VERSION = 1
-
-PACKAGES = ("profiling-workshop", "torch", "torchvision")
-"""The packages whose versions are kept."""
 
 
 @dataclass(frozen=True)
@@ -54,10 +51,6 @@ class Machine:
         system = f"{platform.system()} {platform.release()}"
         names = tuple(str(each.name()) for each in gpus())
         return cls(processor(), usable_cores(), memory_bytes, system, names)
-
-
-_RECORDS = {"speed": Speed, "timing": Timing, "memory": MemoryPeaks, "not_looked_at": NotLookedAt}
-"""The fields of a check that are records of a verdict."""
 
 
 @dataclass(frozen=True)
@@ -103,6 +96,11 @@ class KeptCheck:
     told: str = ""
     """The first of the reasons in the workshop's own words alone, as the room is told it."""
 
+    def __post_init__(self) -> None:
+        """Raise a ValueError for a date without a time zone."""
+        if self.date.tzinfo is None:
+            raise ValueError("its date has no time zone")
+
     @property
     def ratio(self) -> float | None:
         """The speedup: what the part timed itself, or else that of the race; None if neither was measured.
@@ -121,33 +119,14 @@ class KeptCheck:
     def as_dict(self) -> dict[str, Any]:
         """Return plain values for JSON."""
         plain = {"outcome": self.outcome.value, "load": self.load and self.load.as_dict()}
-        return {"schema_version": SCHEMA_VERSION} | asdict(self) | plain
-
-    @classmethod
-    def of_dict(cls, values: Mapping[str, Any]) -> Self:
-        """Return what `as_dict` has made plain values of; fields of later versions are left out.
-
-        Raises:
-            LookupError, TypeError, ValueError: the values are those of no check.
-        """
-        known = known_fields(cls, values)
-        known |= {"outcome": Outcome(values["outcome"]), "reasons": tuple(values["reasons"])}
-        machine = known_fields(Machine, values["machine"])
-        known["machine"] = Machine(**machine | {"gpus": tuple(machine["gpus"])})
-        for name, kind in _RECORDS.items():
-            known[name] = kind(**known_fields(kind, values[name])) if values.get(name) else None
-        known["lines"] = KeptLines.of_dict(values["lines"]) if values.get("lines") else None
-        known["load"] = OtherLoad.of_dict(values["load"]) if values["load"] else None
-        check = cls(**known)
-        if check.date.tzinfo is None:
-            raise ValueError("its date has no time zone")
-        return check
+        return {"schema_version": 1} | asdict(self) | plain
 
 
 def of_verdict(
     verdict: Verdict, script: Path, content: bytes, seconds: float, case: str = "", device: str | None = None
 ) -> KeptCheck:
     """Return what is kept of a check that has just ended, on this machine; `content` is the script as it was judged."""
+    packages = ("profiling-workshop", "torch", "torchvision")
     return KeptCheck(
         part=verdict.subject,
         case=case,
@@ -162,7 +141,7 @@ def of_verdict(
         speed=verdict.speed,
         timing=verdict.timing,
         machine=Machine.here(),
-        versions={"python": platform.python_version()} | {name: importlib.metadata.version(name) for name in PACKAGES},
+        versions={"python": platform.python_version()} | {name: importlib.metadata.version(name) for name in packages},
         device=device or "",
         shares=verdict.shares,
         load=verdict.machine,
@@ -219,8 +198,8 @@ def read(state: State) -> list[KeptCheck]:
     checks, damaged = [], []
     for number, line in enumerate(lines, start=1):
         try:
-            checks.append(KeptCheck.of_dict(json.loads(line)))
-        except (LookupError, TypeError, ValueError, AttributeError):
+            checks.append(msgspec.convert(json.loads(line), KeptCheck))  # fields of later versions are left out
+        except (ValueError, msgspec.ValidationError):
             damaged += [number] * bool(line.strip())
     if damaged:
         which = f"line {damaged[0]} is" if len(damaged) == 1 else f"lines {', '.join(map(str, damaged))} are"

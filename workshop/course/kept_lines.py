@@ -1,10 +1,9 @@
 """What is kept of a line profile: its hottest lines with their text, which the next run or edit would overwrite."""
 
-from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, fields
+from collections.abc import Iterator
+from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import Any, Self
 
 from workshop.course.progress import fingerprint
 from workshop.errors import WorkshopError
@@ -50,24 +49,6 @@ class KeptLines:
     """The script with its arguments; "" where kernprof made the profile, which does not know."""
     functions: tuple[KeptFunction, ...]
     """The three hottest, the hottest first."""
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return plain values for JSON."""
-        return asdict(self)
-
-    @classmethod
-    def of_dict(cls, values: Mapping[str, Any]) -> Self:
-        """Return what `as_dict` has made plain values of."""
-        functions = []
-        for function in values["functions"]:
-            lines = tuple(KeptLine(**known_fields(KeptLine, line)) for line in function["lines"])
-            functions.append(KeptFunction(function["name"], function["seconds"], lines))
-        return cls(**known_fields(cls, values) | {"functions": tuple(functions)})
-
-
-def known_fields(kind: type[Any], values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return those of some values that are fields of a dataclass."""
-    return {field.name: values[field.name] for field in fields(kind) if field.name in values}
 
 
 def of_script(script: Path) -> list[KeptLines]:

@@ -70,8 +70,7 @@ def progress(state: State, script: Path) -> list[Progress]:
 
 def ended(known: Mapping[str, Any]) -> str:
     """Return how the last check of a part ended, as that check said; "" if there was none."""
-    before_states_were_kept = str(known.get("last", "")).replace(Outcome.BROKEN.value, "crashed")
-    return str(known.get("state") or before_states_were_kept)
+    return str(known.get("state", ""))
 
 
 def next_part(state: State, after: Part | None = None) -> Part | None:

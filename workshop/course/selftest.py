@@ -1,32 +1,30 @@
 """Proves that the checks of the parts are right.
 
 Each part that asks for a change fails on the untouched script, and passes with its solution and with the least that its
-lesson promises. Each part that asks a
-question fails with a wrong answer, without its profile and with a stale one, and passes with the right answer. Of a
-part with many scripts, this holds for each of them. Every cheat is refused.
+lesson promises. Each part that asks a question fails with a wrong answer, without its profile and with a stale one, and
+passes with the right answer. Of a part with many scripts, this holds for each of them. Every cheat is refused.
 """
 
 import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from workshop.bad_node import chosen_rank
 from workshop.course import checks
-from workshop.course.answers.hot_line import LineReason
-from workshop.course.answers.line_and_cause import FaultReason
+from workshop.course.answers.hot_line import FaultReason, LineReason
 from workshop.course.answers.traces import TraceReason
 from workshop.course.state import State
 from workshop.errors import EXIT_USAGE
 from workshop.experiment import ExperimentConfig
 from workshop.judge.reasons import ReasonKind
 from workshop.judge.verdict import Outcome
-from workshop.parts import FOLDER, Part, Question, all_parts, find_part
+from workshop.parts import FOLDER, Part, all_parts, find_part
 from workshop.parts.case import Case, case_names, find_case, without_fault
-from workshop.pets.download import OFFLINE_VARIABLE
+from workshop.pets.layout import OFFLINE_VARIABLE
 
 CHEATS = FOLDER.parents[1] / "tests" / "cheats"
 """The folder of the cheats, which come with a checkout and not with an installed package."""
@@ -76,111 +74,106 @@ def run(data: Path, name: str | None = None, cheats: bool = True, script: str | 
             hints = len(part.hints)
             yield Attempt(f"{part.name} has a lesson and {HINTS} hints", f"{hints} hints", hints == HINTS)
             for each in case_names(part) if script is None else [script]:
-                yield from of_case(find_case(part, each), Path(temporary, each), data, cheats)
+                yield from PartProof(find_case(part, each), Path(temporary, each), data).case(cheats)
             if case_names(part):
                 continue
-            folder = Path(temporary, part.name)
-            folder.mkdir()
-            yield from questions(part, part.question, folder, data) if part.question else changes(part, folder, data)
+            proof = PartProof(part, Path(temporary, part.name), data)
+            yield from proof.questions() if part.question else proof.changes()
             for cheat in sorted((CHEATS / part.name).glob("*.py")) if cheats else []:
                 if cheat.stem != "variation":
-                    yield _try(part, cheat, f"cheat {cheat.stem}", Outcome.OTHER_WORK, data, folder)
+                    yield proof.attempt(f"cheat {cheat.stem}", Outcome.OTHER_WORK, script=cheat)
 
 
-def changes(
-    part: Part, folder: Path, data: Path, answer: str = "", unchanged: Outcome = Outcome.NOT_YET
-) -> Iterator[Attempt]:
-    """Try a part's change, with the right answer to its question, if it has one.
+class PartProof:
+    """Tries a part, or one script of a part with many, in a folder of its own.
 
-    `unchanged` is how the check of a script with nothing gained ends.
+    Args:
+        part: the part.
+        folder: the folder, which is made.
+        data: the data folder.
     """
-    script = folder / part.script
-    script.write_bytes(part.untouched.read_bytes())
-    nothing = checks.CheckReason.NOTHING_CHANGED
-    yield _try(part, script, "the untouched script", Outcome.NOT_YET, data, folder, answer, (nothing,))
-    script.write_text(f"{part.untouched.read_text()}\nFAST = True\n")
-    yield _try(part, script, "the script with nothing gained", unchanged, data, folder, answer)
-    script.write_bytes(part.solution.read_bytes())
-    yield _try(part, script, "its solution", Outcome.DONE, data, folder, answer)
-    if part.change and part.change.least:
-        script.write_bytes(without_fault(part.beginning, part.change.least).read_bytes())
-        yield _try(part, script, "the least that its lesson promises", Outcome.DONE, data, folder, answer)
 
+    def __init__(self, part: Part, folder: Path, data: Path) -> None:
+        self._part, self._folder, self._data = part, folder, data
+        self._script = folder / part.script
+        self._name = f"{part.name} {part.case}" if isinstance(part, Case) else part.name
+        folder.mkdir()
+        self._script.write_bytes(part.untouched.read_bytes())
 
-def questions(part: Part, question: Question, folder: Path, data: Path) -> Iterator[Attempt]:
-    """Try a part that asks a question, and perhaps for a change, too, in a folder of its own."""
-    script = folder / part.script
-    script.write_bytes(part.untouched.read_bytes())
-    right, wrong = answers(part, script)
-    if not part.change:
-        yield _silence(part, script)
-    if question.profiled or question.recorded:
-        yield _try(part, script, "without a profile", Outcome.NOT_YET, data, folder, right, MISSING)
-        if question.recorded == "py-spy --idle":
-            profile(part, "py-spy", script, data)
-            kinds = (LineReason.WITHOUT_IDLE,)
-            yield _try(part, script, "without --idle", Outcome.NOT_YET, data, folder, right, kinds)
-        profile(part, question.recorded, script, data)
-    yield _try(part, script, "a wrong answer", Outcome.NOT_YET, data, folder, wrong)
-    if part.change:
-        yield from changes(part, folder, data, right)
-        return
-    yield _try(part, script, "the right answer", Outcome.DONE, data, folder, right)
-    if question.profiled or question.recorded:
-        script.write_text("\n" + script.read_text())
-        yield _try(part, script, "a stale profile", Outcome.NOT_YET, data, folder, right, STALE)
+    def attempt(
+        self, name: str, expected: Outcome, answer: str = "", *kinds: ReasonKind, script: Path | None = None
+    ) -> Attempt:
+        """Check the script, which must end as expected, with a reason of one of the kinds, if any are given."""
+        ask = None if self._part.change and not answer else lambda _: answer
+        state = State(self._folder)
+        verdict = checks.check(self._part, script or self._script, self._data, say=lambda _: None, ask=ask, state=state)
+        found = f"{verdict.outcome.value} ({verdict.reasons[0]})"
+        too_noisy = expected is Outcome.NOT_YET and verdict.outcome is Outcome.UNDECIDED and verdict.speed is not None
+        is_named = not kinds or any(each.kind in kinds for reason in verdict.reasons for each in reason.parts)
+        passed = (verdict.outcome is expected or too_noisy) and is_named
+        return Attempt(f"{self._name}, {name}", found, passed)
 
+    def changes(self, answer: str = "", unchanged: Outcome = Outcome.NOT_YET) -> Iterator[Attempt]:
+        """Try the part's change, with the right answer to its question, if it has one.
 
-def of_case(case: Case, folder: Path, data: Path, cheats: bool) -> Iterator[Attempt]:
-    """Try one script of a part with many, in a folder of its own."""
-    hints = len(case.hints)
-    yield Attempt(f"{_name(case)} has {HINTS} hints", f"{hints} hints", hints == HINTS)
-    folder.mkdir()
-    script = folder / case.script
-    script.write_bytes(case.untouched.read_bytes())
-    right, wrong_line = answers(case, script)
-    assert case.question
-    other = next(cause for cause in case.question.causes if cause != case.cause)
-    wrong_cause = right.replace(case.cause, other)
-    yield _try(case, script, "a wrong line", Outcome.NOT_YET, data, folder, wrong_line, (FaultReason.OTHER_LINE,))
-    yield _try(case, script, "a wrong cause", Outcome.NOT_YET, data, folder, wrong_cause, (FaultReason.OTHER_CAUSE,))
-    unchanged = Outcome.OTHER_WORK if case.cause == "float64" else Outcome.NOT_YET  # single precision is what is asked
-    yield from changes(case, folder, data, right, unchanged)
-    for cheat in sorted((CHEATS / case.name).glob("*.py")) if cheats else []:
-        if {"no_results": case.prints or case.writes, "no_wait": case.storage}.get(cheat.stem, True):
-            script.write_text(f"{cheat.read_text()}\n\n{case.solution.read_text()}")
-            yield _try(case, script, f"cheat {cheat.stem}", Outcome.OTHER_WORK, data, folder)
+        `unchanged` is how the check of a script with nothing gained ends.
+        """
+        part, script, nothing = self._part, self._script, checks.CheckReason.NOTHING_CHANGED
+        script.write_bytes(part.untouched.read_bytes())
+        yield self.attempt("the untouched script", Outcome.NOT_YET, answer, nothing)
+        script.write_text(f"{part.untouched.read_text()}\nFAST = True\n")
+        yield self.attempt("the script with nothing gained", unchanged, answer)
+        script.write_bytes(part.solution.read_bytes())
+        yield self.attempt("its solution", Outcome.DONE, answer)
+        if part.change and part.change.least:
+            script.write_bytes(without_fault(part.beginning, part.change.least).read_bytes())
+            yield self.attempt("the least that its lesson promises", Outcome.DONE, answer)
 
+    def questions(self) -> Iterator[Attempt]:
+        """Try the part's question, and its change, if it has one."""
+        part, script, question = self._part, self._script, self._part.question
+        assert question
+        right, wrong = answers(part, script)
+        if not part.change:
+            yield self._silence()
+        if question.profiled or question.recorded:
+            yield self.attempt("without a profile", Outcome.NOT_YET, right, *MISSING)
+            if question.recorded == "py-spy --idle":
+                profile(part, "py-spy", script, self._data)
+                yield self.attempt("without --idle", Outcome.NOT_YET, right, LineReason.WITHOUT_IDLE)
+            profile(part, question.recorded, script, self._data)
+        yield self.attempt("a wrong answer", Outcome.NOT_YET, wrong)
+        if part.change:
+            yield from self.changes(right)
+            return
+        yield self.attempt("the right answer", Outcome.DONE, right)
+        if question.profiled or question.recorded:
+            script.write_text("\n" + script.read_text())
+            yield self.attempt("a stale profile", Outcome.NOT_YET, right, *STALE)
 
-def _name(part: Part) -> str:
-    return f"{part.name} {part.case}" if isinstance(part, Case) else part.name
+    def case(self, cheats: bool) -> Iterator[Attempt]:
+        """Try the answer, the change and the cheats of one script of a part with many."""
+        case, script = self._part, self._script
+        assert isinstance(case, Case)
+        assert case.question
+        hints = len(case.hints)
+        yield Attempt(f"{self._name} has {HINTS} hints", f"{hints} hints", hints == HINTS)
+        right, wrong_line = answers(case, script)
+        wrong_cause = right.replace(case.cause, next(cause for cause in case.question.causes if cause != case.cause))
+        yield self.attempt("a wrong line", Outcome.NOT_YET, wrong_line, FaultReason.OTHER_LINE)
+        yield self.attempt("a wrong cause", Outcome.NOT_YET, wrong_cause, FaultReason.OTHER_CAUSE)
+        single_precision_is_asked = case.cause == "float64"
+        yield from self.changes(right, Outcome.OTHER_WORK if single_precision_is_asked else Outcome.NOT_YET)
+        for cheat in sorted((CHEATS / case.name).glob("*.py")) if cheats else []:
+            if {"no_results": case.prints or case.writes, "no_wait": case.storage}.get(cheat.stem, True):
+                script.write_text(f"{cheat.read_text()}\n\n{case.solution.read_text()}")
+                yield self.attempt(f"cheat {cheat.stem}", Outcome.OTHER_WORK)
 
-
-def _try(
-    part: Part,
-    script: Path,
-    name: str,
-    expected: Outcome,
-    data: Path,
-    folder: Path,
-    answer: str = "",
-    kinds: Collection[ReasonKind] = (),
-) -> Attempt:
-    """Check a script, which must end as expected, with a reason of one of the kinds, if any are given."""
-    ask = None if part.change and not answer else lambda _: answer
-    verdict = checks.check(part, script, data, say=lambda _: None, ask=ask, state=State(folder))
-    found = f"{verdict.outcome.value} ({verdict.reasons[0]})"
-    too_noisy = expected is Outcome.NOT_YET and verdict.outcome is Outcome.UNDECIDED and verdict.speed is not None
-    is_named = not kinds or any(each.kind in kinds for reason in verdict.reasons for each in reason.parts)
-    passed = (verdict.outcome is expected or too_noisy) and is_named
-    return Attempt(f"{_name(part)}, {name}", found, passed)
-
-
-def _silence(part: Part, script: Path) -> Attempt:
-    """Check a part that asks a question without an answer, and without a terminal to ask at."""
-    command = [*WORKSHOP, "check", part.name, "--script", str(script)]
-    done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True)
-    return Attempt(f"{part.name}, no answer", f"exit code {done.returncode}", done.returncode == EXIT_USAGE)
+    def _silence(self) -> Attempt:
+        """Check a part that asks a question without an answer, and without a terminal to ask at."""
+        command = [*WORKSHOP, "check", self._part.name, "--script", str(self._script)]
+        done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True)
+        return Attempt(f"{self._name}, no answer", f"exit code {done.returncode}", done.returncode == EXIT_USAGE)
 
 
 def profile(part: Part, how: str, script: Path, data: Path) -> None:

@@ -10,7 +10,6 @@ from typing import Any
 from workshop.experiment import STAMP
 
 FOLDER = ".workshop"
-SCHEMA_VERSION = 1
 
 
 class State:
@@ -46,7 +45,7 @@ class State:
 
     def put(self, value: Any, *keys: str) -> None:
         """Remember a value below some nested keys; a folder that cannot be written is only warned of."""
-        self.values = self._read() | {"schema_version": SCHEMA_VERSION}  # another command may have written meanwhile
+        self.values = self._read() | {"schema_version": 1}  # another command may have written meanwhile
         inner = self.values
         for key in keys[:-1]:
             if not isinstance(inner.get(key), dict):

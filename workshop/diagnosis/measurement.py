@@ -10,7 +10,7 @@ from workshop.probe.observations import Role
 from workshop.probe.phases import Phase
 from workshop.runs.measured_steps import MeasuredSteps
 from workshop.runs.other_load import OtherLoad
-from workshop.runs.script import ScriptError
+from workshop.runs.script_error import ScriptError
 
 UNDISTURBED_SHARE = 0.1
 """Share of the steps that are nearly as short on a busy machine as on a quiet one."""

@@ -11,9 +11,17 @@ from workshop.diagnosis.tried_stages import look_closer, try_changes
 from workshop.probe.loader_settings import LoaderSettings
 from workshop.probe.messages import AsItIs, LoadWith, StepUnit, Synchronized
 from workshop.runs.measured_steps import MeasuredSteps
-from workshop.runs.script import Say, UnseenError
-from workshop.runs.shared_stages import INTERRUPTED, how_it_ended, measure_as_it_is, measure_headroom
-from workshop.runs.staged_run import WARM_UP_STEPS, StagedRun, led
+from workshop.runs.script import Say
+from workshop.runs.script_error import UnseenError
+from workshop.runs.staged_run import (
+    INTERRUPTED,
+    WARM_UP_STEPS,
+    StagedRun,
+    how_it_ended,
+    led,
+    measure_as_it_is,
+    measure_headroom,
+)
 
 MAX_DURATION_S = 55.0
 """Seconds, at most, after which something is still tried that takes longer than a few."""

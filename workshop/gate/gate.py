@@ -14,8 +14,8 @@ from workshop.judge.reasons import Reason, ReasonKind
 from workshop.judge.verdict import NextStep, Outcome, Verdict, broken
 from workshop.probe import wire
 from workshop.probe.settings import REDIRECT_VARIABLE, RedirectedImports
-from workshop.runs.script import Say, ScriptError
-from workshop.runs.syntax import require_syntax
+from workshop.runs.script import Say
+from workshop.runs.script_error import ScriptError, require_syntax
 
 LINES_SHARE = 0.2
 """Share of the budget that is kept for counting lines."""

@@ -17,7 +17,8 @@ from workshop.profiles.line_change import FunctionChange, LineChange, RowChange
 from workshop.profiles.line_profile import LineProfile
 from workshop.recording.line_recorder import write_profile
 from workshop.runs.other_load import LoadMeter
-from workshop.runs.script import Say, ScriptError
+from workshop.runs.script import Say
+from workshop.runs.script_error import ScriptError
 
 MAX_RUNS = 3
 """Times, at most, that each version is run."""

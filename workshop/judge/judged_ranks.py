@@ -9,8 +9,8 @@ from workshop.judge.contest import Contest
 from workshop.judge.judged_script import JudgedScript, TimedEpoch
 from workshop.probe.messages import Proceed
 from workshop.runs.machine import threads_each
-from workshop.runs.script import ScriptError, run_folder
-from workshop.runs.script_output import CONSEQUENCE
+from workshop.runs.script import run_folder
+from workshop.runs.script_error import CONSEQUENCE, ScriptError
 
 NOTICE_S = 5.0
 """Seconds, at most, that the other ranks get to fail after the first: their messages tell which rank failed first."""

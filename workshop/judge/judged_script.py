@@ -24,8 +24,8 @@ from workshop.probe.messages import (
 )
 from workshop.probe.phases import Phase
 from workshop.probe.settings import MAX_EPOCH_STEPS, JudgedRun
-from workshop.runs.activity_text import activities
-from workshop.runs.script import Script, ScriptError
+from workshop.runs.script import Script
+from workshop.runs.script_error import ScriptError, activities
 
 MAX_REPEATED = 60
 """Recorded transforms, at most, that are applied again at a time."""

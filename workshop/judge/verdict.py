@@ -8,8 +8,7 @@ from typing import Any
 from workshop.errors import EXIT_CRASHED
 from workshop.judge.reasons import UNSEEN, Reason, ReasonKind
 from workshop.runs.other_load import OtherLoad
-from workshop.runs.script import ScriptError, UnseenError
-from workshop.runs.script_output import shorten
+from workshop.runs.script_error import ScriptError, UnseenError, shorten
 
 SCHEMA_VERSION = 3
 """The version of a verdict's fields in JSON: since 2, there are `unraced` and `timing`; since 3, `kinds`."""

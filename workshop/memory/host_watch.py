@@ -10,7 +10,7 @@ import psutil
 
 from workshop.probe.memory.memory_notes import ProbeLook
 from workshop.runs.again_and_again import again_and_again
-from workshop.runs.memory_use import SHARED_MEMORY, free_memory
+from workshop.runs.machine import SHARED_MEMORY, free_memory
 from workshop.runs.process_tree import descendants
 
 EVERY_S = 0.5

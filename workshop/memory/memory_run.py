@@ -12,9 +12,9 @@ from workshop.memory.memory_record import MemoryRecord, read_memory
 from workshop.probe.messages import AsItIs, LookForHolders, StepReport, TouchDatasets, TryCheckpoints
 from workshop.runs.measured_steps import MeasuredSteps, Stage
 from workshop.runs.other_load import OtherLoad
-from workshop.runs.script import Say, ScriptError
-from workshop.runs.shared_stages import too_early
-from workshop.runs.staged_run import WARM_UP_STEPS, StagedRun, led
+from workshop.runs.script import Say
+from workshop.runs.script_error import ScriptError
+from workshop.runs.staged_run import WARM_UP_STEPS, StagedRun, led, too_early
 
 EARLY = 0.25
 """Share of the time after which holders are looked for first: the script may end before the rest is over."""

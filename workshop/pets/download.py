@@ -16,11 +16,8 @@ from pathlib import Path
 from filelock import Timeout
 
 from workshop.errors import DownloadError
-from workshop.pets.layout import BASE_FOLDER, SOURCE
+from workshop.pets.layout import BASE_FOLDER, OFFLINE_VARIABLE, SOURCE, is_offline
 from workshop.pets.staging import progress_bar, staging_folder
-
-OFFLINE_VARIABLE = "WORKSHOP_OFFLINE"
-"""The environment variable that forbids the network if it has any value but 0."""
 
 ARCHIVES = {
     "annotations.tar.gz": "95a8c909bbe2e81eed6a22bccdf3f68f",
@@ -32,13 +29,7 @@ SPACE_BYTES = 1_700_000_000
 """Bytes, at least, for the archives and the files unpacked from them, which exist side by side for a moment."""
 
 _SILENCE_S = 10.0  # seconds, at most, in which a connection sends nothing
-_TRIES = 3  # in a row, at most, without a single byte
 _PAUSE_S = 1.0  # seconds between two tries
-
-
-def is_offline() -> bool:
-    """Return whether the environment forbids the network."""
-    return os.environ.get(OFFLINE_VARIABLE, "0") not in ("", "0")
 
 
 def download(root: Path, source: str = SOURCE, archives: Mapping[str, str] = ARCHIVES) -> None:
@@ -114,7 +105,7 @@ def _fetch(url: str, target: Path) -> None:
             raise DownloadError(f"{url} is no address to fetch from ({error})") from error
         except (urllib.error.URLError, ConnectionError, TimeoutError, http.client.HTTPException) as error:
             fruitless = 0 if _size(target) > before else fruitless + 1
-            if fruitless == _TRIES:
+            if fruitless == 3:  # tries in a row without a single byte
                 kept = f"; {_size(target) / 1e6:.1f} MB have arrived and are kept" if _size(target) else ""
                 raise DownloadError(f"{url} cannot be fetched ({_reason(error)}){kept}; try again later") from error
             time.sleep(_PAUSE_S)

@@ -7,8 +7,8 @@ from pathlib import Path
 
 from workshop.errors import DataError, DownloadError
 from workshop.pets import stand_in
-from workshop.pets.download import download, is_offline, why_unreachable
-from workshop.pets.layout import SOURCE, PetFolder, photos_folder, stand_in_folder
+from workshop.pets.download import download, why_unreachable
+from workshop.pets.layout import SOURCE, PetFolder, is_offline, photos_folder, stand_in_folder
 
 
 def ensure_pets(data: Path, dataset: str = "auto", source: str = SOURCE) -> Path:

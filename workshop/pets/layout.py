@@ -12,8 +12,9 @@ import os
 import shlex
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from workshop.errors import DataError
 
@@ -22,6 +23,9 @@ DEFAULT_DATA = Path("datasets")
 
 SOURCE = "https://www.robots.ox.ac.uk/~vgg/data/pets/data"
 """The set's home; any folder or address that holds the two archives can take its place."""
+
+OFFLINE_VARIABLE = "WORKSHOP_OFFLINE"
+"""The environment variable that forbids the network if it has any value but 0."""
 
 BASE_FOLDER = "oxford-iiit-pet"
 SPLITS = ("trainval", "test")
@@ -128,6 +132,48 @@ def photos_folder(data: Path) -> PetFolder:
 def stand_in_folder(data: Path) -> PetFolder:
     """Return the place of the stand-in in a data folder."""
     return PetFolder(data / "stand-in", _command("make", data))
+
+
+@dataclass(frozen=True)
+class SetStatus:
+    """The state of one set under the data folder: what was found of it, and what to do if that is not enough."""
+
+    name: str
+    state: Literal["complete", "incomplete", "absent"]
+    found: str
+    remedy: str = ""
+
+
+def status_of_sets(data: Path) -> list[SetStatus]:
+    """Return the state of the photos and of the stand-in under a data folder."""
+    wanted, before = "fetched (0.8 GB) by the first run that wants them", ""
+    if is_offline():
+        wanted, before = f"{OFFLINE_VARIABLE} is set: runs take the stand-in", f"unset {OFFLINE_VARIABLE} && "
+    return [
+        _status("photos", photos_folder(data), wanted, before),
+        _status("stand-in", stand_in_folder(data), "drawn by the first run that wants it"),
+    ]
+
+
+def _status(name: str, folder: PetFolder, otherwise: str, before: str = "") -> SetStatus:
+    try:
+        if not folder.exists():
+            remedy = f"to have it now: {before}{folder.command}"
+            return SetStatus(name, "absent", f"not in {folder.base}; {otherwise}", remedy)
+        folder.require_complete()
+    except DataError as error:
+        found, _, remedy = str(error).partition("; ")
+        return SetStatus(name, "incomplete", found, remedy)
+    except OSError as error:  # as where it belongs to somebody else
+        remedy = "name a data folder that you may read with --data"
+        return SetStatus(name, "incomplete", f"{error.filename} cannot be read: {error.strerror}", remedy)
+    counts = ", ".join(f"{len(folder.image_ids(split))} {split}" for split in SPLITS)
+    return SetStatus(name, "complete", f"{counts} in {folder.base}")
+
+
+def is_offline() -> bool:
+    """Return whether the environment forbids the network."""
+    return os.environ.get(OFFLINE_VARIABLE, "0") not in ("", "0")
 
 
 def _command(name: str, data: Path) -> str:

@@ -9,9 +9,6 @@ from typing import Any
 from filelock import FileLock
 from tqdm import tqdm
 
-LOG_EVERY_S = 30.0
-"""Seconds between two lines of progress where stderr is no terminal."""
-
 
 @contextmanager
 def staging_folder(root: Path, name: str, *, wait: bool) -> Iterator[Path]:
@@ -37,5 +34,5 @@ def staging_folder(root: Path, name: str, *, wait: bool) -> Iterator[Path]:
 def progress_bar(of: Iterable[Any] | None = None, **options: Any) -> Any:
     """Return a bar of tqdm; without a terminal, it is drawn at the beginning, at the end, and each half a minute."""
     if not sys.stderr.isatty():
-        options |= {"mininterval": LOG_EVERY_S, "maxinterval": LOG_EVERY_S}
+        options |= {"mininterval": 30.0, "maxinterval": 30.0}
     return tqdm(of, **options)

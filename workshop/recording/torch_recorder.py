@@ -15,8 +15,8 @@ from workshop.probe.settings import PROFILER_VARIABLE, REPORTS, ProfilerOptions,
 from workshop.recording.output_paths import TRACES, free_folder
 from workshop.recording.run import RecordedRun, Run, as_command, job_script
 from workshop.runs import load_beside
-from workshop.runs.activity_text import describe_activities
 from workshop.runs.script import Say, probe_environment
+from workshop.runs.script_error import describe_activities
 
 SETTLED_S = 2.0
 """Seconds, at least, without another trace: then none will come."""

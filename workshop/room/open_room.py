@@ -42,17 +42,16 @@ class RateLimit:
     Args:
         burst: how many permits a full bucket has.
         per_s: how many come back in a second.
-        clock: the seconds.
     """
 
-    def __init__(self, burst: float, per_s: float, clock: Callable[[], float] = time.monotonic) -> None:
-        self._burst, self._per_s, self._clock = burst, per_s, clock
+    def __init__(self, burst: float, per_s: float) -> None:
+        self._burst, self._per_s = burst, per_s
         self._buckets: dict[str, tuple[float, float]] = {}
 
     def allows(self, key: str) -> bool:
         """Take a permit, and return whether there was one."""
         left = self._left(key)
-        self._buckets[key] = (left - 1 if left >= 1 else left, self._clock())
+        self._buckets[key] = (left - 1 if left >= 1 else left, time.monotonic())
         if len(self._buckets) > 10_000:  # forget those that have their whole burst again
             self._buckets = {each: kept for each, kept in self._buckets.items() if self._left(each) < self._burst}
         return left >= 1
@@ -62,8 +61,9 @@ class RateLimit:
         return self._left(key) < 1
 
     def _left(self, key: str) -> float:
-        left, then = self._buckets.get(key, (self._burst, self._clock()))
-        return min(self._burst, left + (self._clock() - then) * self._per_s)
+        now = time.monotonic()
+        left, then = self._buckets.get(key, (self._burst, now))
+        return min(self._burst, left + (now - then) * self._per_s)
 
 
 class OpenRoom:

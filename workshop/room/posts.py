@@ -9,6 +9,9 @@ from msgspec import Meta, Struct
 MAX_BODY_BYTES = 4096
 """Bytes, at most, of a request that sends something."""
 
+REQUEST_WITHIN_S = 10.0
+"""Seconds, at most, until the first request of a connection comes, and in which one must have arrived."""
+
 MAX_NAME = 40
 """Characters, at most, of a name."""
 

@@ -1,26 +1,27 @@
 """Tells the room how a check ended, if the participant has joined one; a check never fails because of it."""
 
+import math
 import secrets
 import threading
 import time
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from textwrap import shorten
+
+import msgspec
 
 from workshop.course.kept_checks import KeptCheck
 from workshop.course.state import State
 from workshop.errors import WorkshopError
 from workshop.judge.reasons import MASK
 from workshop.judge.verdict import HALF_DONE, Outcome
-from workshop.room.membership import Membership
-from workshop.room.outbox import Outbox
+from workshop.room.membership import Membership, write_whole
 from workshop.room.posts import RoomReport
 from workshop.room.room_client import AnsweredNoError, RoomClient, UnreachableError
 
 WITHIN_S = 2.0
 """Seconds, at most, that a command waits for the room."""
-
-MAX_REASON = 200
-"""Characters, at most, of the reason that is sent."""
 
 WHAT_IS_SENT = (
     "From now on, each `workshop check` and `workshop hint` in this folder tells the room: the part, how it ended, the "
@@ -28,6 +29,50 @@ WHAT_IS_SENT = (
     "hints you have seen, and what this machine is (processor, cores, memory, system, GPUs). Never your code, never a "
     "path, never the name of the machine."
 )
+
+
+class Outbox:
+    """The reports that wait beside a state: a file for each, until the room has acknowledged it."""
+
+    def __init__(self, state: State) -> None:
+        self.folder = state.path.with_name("outbox")
+
+    def put(self, report: RoomReport) -> None:
+        """Keep a report until it is sent.
+
+        Raises:
+            OSError: it cannot be kept; nothing of it is left.
+        """
+        if (waiting := len(self._paths())) >= 1000:  # a workshop has a few dozen
+            raise OSError(f"{waiting} reports wait already")
+        write_whole(self._path(report), msgspec.json.encode(report))
+
+    def waiting(self) -> list[RoomReport]:
+        """Return the reports that wait, the oldest first; a damaged file is deleted."""
+        reports = []
+        for path in self._paths():
+            try:
+                reports.append(msgspec.json.decode(path.read_bytes(), type=RoomReport))
+            except FileNotFoundError:
+                continue  # another check has sent it meanwhile
+            except msgspec.DecodeError:
+                path.unlink(missing_ok=True)
+        return sorted(reports, key=lambda report: report.at)
+
+    def remove(self, report: RoomReport) -> None:
+        """Forget a report that the room has."""
+        self._path(report).unlink(missing_ok=True)
+
+    def clear(self) -> None:
+        """Forget all."""
+        for path in self._paths():
+            path.unlink(missing_ok=True)
+
+    def _path(self, report: RoomReport) -> Path:
+        return self.folder / f"{report.id}.json"
+
+    def _paths(self) -> list[Path]:
+        return list(self.folder.glob("*.json"))
 
 
 @dataclass
@@ -64,7 +109,7 @@ def report_check(state: State, check: KeptCheck) -> str:
         outcome="half done" if check.state == HALF_DONE else check.outcome.value,
         **figures,
         solution_ratio=speed.solution_ratio if speed else None,
-        reason="" if check.outcome is Outcome.DONE else shorten(check.told, MAX_REASON, placeholder=MASK),
+        reason="" if check.outcome is Outcome.DONE else shorten(check.told, 200, placeholder=MASK),
         machine=_machine(check),
     )
     return _report(state, report)
@@ -76,8 +121,8 @@ def report_hint(state: State, part: str) -> str:
     return _report(state, report)
 
 
-def send_waiting(state: State, within_s: float = WITHIN_S) -> Sent:
-    """Send what waits, for so many seconds at most; what has not been acknowledged by then goes on waiting."""
+def send_waiting(state: State) -> Sent:
+    """Send what waits, within `WITHIN_S`; what has not been acknowledged by then goes on waiting."""
     outbox = Outbox(state)
     result = Sent(waiting=len(outbox.waiting()))
     if not result.waiting:
@@ -92,13 +137,13 @@ def send_waiting(state: State, within_s: float = WITHIN_S) -> Sent:
 
     def work() -> None:
         try:
-            _send_all(outbox, membership, result, time.monotonic() + within_s)
+            _send(outbox.waiting(), membership, result, time.monotonic() + WITHIN_S, outbox.remove)
         finally:
             finished.set()
 
     threading.Thread(target=work, daemon=True).start()  # because the look-up of a host's name takes no time limit
-    if not finished.wait(within_s):
-        return Sent(result.sent, len(outbox.waiting()), [f"no answer within {within_s:g} s"])
+    if not finished.wait(WITHIN_S):
+        return Sent(result.sent, len(outbox.waiting()), [f"no answer within {WITHIN_S:g} s"])
     return result
 
 
@@ -113,29 +158,26 @@ def _report(state: State, report: RoomReport) -> str:
     try:
         Outbox(state).put(report)
     except OSError as error:
-        return _send_without_keeping(state, membership, report, error)
+        result, kept = Sent(waiting=1), f"kept for later in {Outbox(state).folder}: {error.strerror or error}"
+        _send([report], membership, result)
+        return f"the room: {result.problems[0]}; and this result cannot be {kept}" if result.problems else result.line
     return send_waiting(state).line
 
 
-def _send_without_keeping(state: State, membership: Membership, report: RoomReport, error: OSError) -> str:
-    reason = error.strerror or str(error)
-    try:
-        client = RoomClient(membership.address, membership.certificate, WITHIN_S)
-        client.send(report, membership.token)
-        client.close()
-    except (UnreachableError, AnsweredNoError, WorkshopError) as problem:
-        return f"the room: {problem}; and this result cannot be kept for later in {Outbox(state).folder}: {reason}"
-    return "sent to the room"
-
-
-def _send_all(outbox: Outbox, membership: Membership, result: Sent, until_s: float) -> None:
-    """Send what waits, one after the other, and note in `result` what became of it."""
+def _send(
+    reports: Sequence[RoomReport],
+    membership: Membership,
+    result: Sent,
+    until_s: float = math.inf,
+    remove: Callable[[RoomReport], None] = lambda _: None,
+) -> None:
+    """Send reports, one after the other, and note in `result` what became of them; `remove` those that are answered."""
     try:
         client = RoomClient(membership.address, membership.certificate, WITHIN_S)
     except WorkshopError as error:
         result.problems.append(str(error))
         return
-    for report in outbox.waiting():
+    for report in reports:
         if time.monotonic() > until_s:
             break
         try:
@@ -148,7 +190,7 @@ def _send_all(outbox: Outbox, membership: Membership, result: Sent, until_s: flo
             result.problems.append(str(error))
             if error.status in (401, 403):
                 break  # it is about the participant, not about this report
-        outbox.remove(report)
+        remove(report)
         result.waiting -= 1
     client.close()
 

@@ -16,6 +16,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from workshop.errors import WorkshopError
 from workshop.room.open_room import OpenRoom
+from workshop.room.posts import REQUEST_WITHIN_S
 from workshop.room.shared_files import SharedFiles
 from workshop.room.store import Store
 from workshop.room.web_app import web_app
@@ -26,8 +27,14 @@ MAX_CONNECTIONS = 2000
 MAX_FROM_ADDRESS = 500
 """Connections, at most, of one address at once, behind which a whole class may be."""
 
-ASK_WITHIN_S = 10.0
-"""Seconds, at most, in which the first request has to come; uvicorn itself waits for it without end."""
+HEADERS = {
+    "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
+    "img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Opener-Policy": "same-origin",
+}
+"""The headers of every answer: they confine a page to what the room serves itself."""
 
 
 @dataclass(frozen=True)
@@ -61,7 +68,7 @@ class BoundedConnection(H11Protocol):
         self._open[self._address] += 1
         if self._open[self._address] > MAX_FROM_ADDRESS:
             transport.abort()
-        self._asking = self.loop.call_later(ASK_WITHIN_S, self._require_request)
+        self._asking = self.loop.call_later(REQUEST_WITHIN_S, self._require_request)  # uvicorn waits without end
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Count it no more."""
@@ -111,6 +118,7 @@ def serve(
         log_level="warning",
         access_log=False,
         server_header=False,
+        headers=list(HEADERS.items()),
         limit_concurrency=MAX_CONNECTIONS,
         timeout_graceful_shutdown=2,
         h11_max_incomplete_event_size=16_384,

@@ -13,9 +13,6 @@ from urllib.parse import quote, urlsplit
 from workshop.pets.download import ARCHIVES
 from workshop.room.store import Store
 
-LOOK_EVERY_S = 5.0
-"""Seconds between two looks into the folder: what is put there while the room is open appears."""
-
 SUMS = "SHA256SUMS"
 """The name under which the hashes of all files are served, as `sha256sum --check` reads them."""
 

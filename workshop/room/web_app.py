@@ -11,63 +11,48 @@ from typing import Any, TypeVar
 
 import msgspec
 from starlette.applications import Starlette
-from starlette.datastructures import MutableHeaders
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import FileResponse, Response
 from starlette.routing import Route
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.types import Receive, Scope, Send
 
 from workshop.pages import template
 from workshop.room.open_room import OpenRoom, RefusedError
-from workshop.room.posts import MAX_BODY_BYTES, JoinPost, Post, Refusal
-from workshop.room.shared_files import LOOK_EVERY_S, SUMS, SharedFile, SharedFiles
+from workshop.room.posts import MAX_BODY_BYTES, REQUEST_WITHIN_S, JoinPost, Post, Refusal
+from workshop.room.shared_files import SUMS, SharedFile, SharedFiles
 from workshop.room.store import StoreUnavailableError
-
-BODY_WITHIN_S = 5.0
-"""Seconds, at most, in which a request must have arrived."""
 
 PAGES = {"/": "board.html", "/instructor": "instructor.html"}
 SCRIPTS = ("board.js", "instructor.js", "room.js")
-
-HEADERS = {
-    "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
-    "img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
-    "X-Content-Type-Options": "nosniff",
-    "Referrer-Policy": "no-referrer",
-    "Cross-Origin-Opener-Policy": "same-origin",
-}
 
 Body = TypeVar("Body")
 Answer = Callable[[Request], Awaitable[Response]]
 
 
-class BigFileResponse(FileResponse):
-    """A file in ranges, in pieces so large that the event loop is seldom woken for them."""
+class CountedFile(FileResponse):
+    """A shared file in ranges, in pieces so large that the event loop is seldom woken; so many are on their way."""
 
     chunk_size = 1 << 20
+    on_their_way = 0
 
-
-class SafeHeaders:
-    """Adds the headers that confine a page to what the room serves itself."""
-
-    def __init__(self, app: ASGIApp) -> None:
-        self._app = app
+    def __init__(self, found: SharedFile) -> None:
+        super().__init__(found.path, media_type="application/octet-stream", headers={"ETag": f'"{found.sha256}"'})
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a request."""
+        """Send it, or say that it has gone since the last look."""
+        CountedFile.on_their_way += 1
+        try:
+            await super().__call__(scope, receive, send)
+        except (FileNotFoundError, RuntimeError):
+            await _json(Refusal("the file has gone"), HTTPStatus.NOT_FOUND)(scope, receive, send)
+        finally:
+            CountedFile.on_their_way -= 1
 
-        async def send_with_headers(message: Message) -> None:
-            if message["type"] == "http.response.start":
-                MutableHeaders(scope=message).update(HEADERS)
-            await send(message)
 
-        await self._app(scope, receive, send_with_headers)
-
-
-def web_app(room: OpenRoom, shared: SharedFiles) -> ASGIApp:
+def web_app(room: OpenRoom, shared: SharedFiles) -> Starlette:
     """Return the room as an ASGI application."""
-    app = Starlette(
+    return Starlette(
         routes=[*_pages(), *_for_participants(room, shared), *_for_the_instructor(room), *_files(shared)],
         exception_handlers={
             HTTPException: _refuse_request,
@@ -76,7 +61,6 @@ def web_app(room: OpenRoom, shared: SharedFiles) -> ASGIApp:
         },
         lifespan=lambda _: _look_for_files(shared),
     )
-    return SafeHeaders(app)
 
 
 def _pages() -> list[Route]:
@@ -144,8 +128,6 @@ def _for_the_instructor(room: OpenRoom) -> list[Route]:
 
 
 def _files(shared: SharedFiles) -> list[Route]:
-    on_their_way = 0
-
     async def index(request: Request) -> Response:
         return Response(shared.index(), media_type="text/html")
 
@@ -162,24 +144,9 @@ def _files(shared: SharedFiles) -> list[Route]:
         found = shared.get(name)
         if found is None:
             raise HTTPException(HTTPStatus.NOT_FOUND)
-        if on_their_way >= 100:  # so many files at once; who comes then is asked to come again
+        if CountedFile.on_their_way >= 100:  # so many files at once; who comes then is asked to come again
             raise HTTPException(HTTPStatus.SERVICE_UNAVAILABLE, headers={"Retry-After": "5"})
-        return CountedResponse(found)
-
-    class CountedResponse(BigFileResponse):
-        def __init__(self, found: SharedFile) -> None:
-            headers = {"ETag": f'"{found.sha256}"'}
-            super().__init__(found.path, media_type="application/octet-stream", headers=headers)
-
-        async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-            nonlocal on_their_way
-            on_their_way += 1
-            try:
-                await super().__call__(scope, receive, send)
-            except (FileNotFoundError, RuntimeError):  # it has gone since the last look
-                await _json(Refusal("the file has gone"), HTTPStatus.NOT_FOUND)(scope, receive, send)
-            finally:
-                on_their_way -= 1
+        return CountedFile(found)
 
     return [
         Route("/simple/", index),
@@ -189,12 +156,12 @@ def _files(shared: SharedFiles) -> list[Route]:
 
 
 @asynccontextmanager
-async def _look_for_files(shared: SharedFiles) -> AsyncIterator[None]:
+async def _look_for_files(shared: SharedFiles, every_s: float = 5.0) -> AsyncIterator[None]:
     async def look_again_and_again() -> None:
         while True:
             with suppress(StoreUnavailableError, OSError):
                 await asyncio.to_thread(shared.look)
-            await asyncio.sleep(LOOK_EVERY_S)
+            await asyncio.sleep(every_s)
 
     task = asyncio.create_task(look_again_and_again())
     yield
@@ -235,14 +202,14 @@ async def _body(request: Request, kind: type[Body]) -> Body:
     """
     content = bytearray()
     try:
-        async with asyncio.timeout(BODY_WITHIN_S):
+        async with asyncio.timeout(REQUEST_WITHIN_S):
             async for piece in request.stream():
                 content += piece
                 if len(content) > MAX_BODY_BYTES:
                     raise RefusedError(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"more than {MAX_BODY_BYTES} bytes")
         return msgspec.json.decode(content, type=kind)
     except TimeoutError:
-        raise RefusedError(HTTPStatus.REQUEST_TIMEOUT, f"it took longer than {BODY_WITHIN_S:g} s") from None
+        raise RefusedError(HTTPStatus.REQUEST_TIMEOUT, f"it took longer than {REQUEST_WITHIN_S:g} s") from None
     except ClientDisconnect:
         raise RefusedError(HTTPStatus.BAD_REQUEST, "it was cut off") from None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:

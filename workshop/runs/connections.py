@@ -3,9 +3,7 @@
 import contextlib
 import os
 import select
-import shutil
 import socket
-import tempfile
 import time
 from pathlib import Path
 from typing import Any
@@ -14,15 +12,12 @@ from workshop.errors import WorkshopError
 from workshop.probe.connection import ClosedError, Connection
 from workshop.probe.log import log
 
-MAX_PATH_BYTES = 100
-"""Bytes, at most, of the path of a socket: 104 on a Mac and 108 on Linux, with the zero at its end."""
-
 
 class Connections:
     """Listens for the processes of a script, and hears them all.
 
     Args:
-        folder: where the socket lies, if the path is short enough; else it lies in a folder of its own below /tmp.
+        folder: where the socket lies; its path may have 103 bytes on a Mac.
         several: whether to listen to more processes than the first.
 
     Attributes:
@@ -35,7 +30,6 @@ class Connections:
 
     def __init__(self, folder: Path, several: bool) -> None:
         self._several = several
-        self._short_folder = ""
         self.path = str(folder / "socket")
         self._listening: socket.socket | None = socket.socket(socket.AF_UNIX)
         self._open: list[Connection] = []
@@ -43,9 +37,6 @@ class Connections:
         self.gone: set[int] = set()
         self._told: Any = None
         try:
-            if len(os.fsencode(self.path)) > MAX_PATH_BYTES:
-                self._short_folder = tempfile.mkdtemp(prefix="workshop-", dir="/tmp")
-                self.path = os.path.join(self._short_folder, "socket")
             Path(self.path).unlink(missing_ok=True)
             self._listening.bind(self.path)
         except OSError as error:
@@ -85,8 +76,6 @@ class Connections:
             self._listening.close()
         with contextlib.suppress(OSError):
             os.unlink(self.path)
-        if self._short_folder:
-            shutil.rmtree(self._short_folder, ignore_errors=True)
 
     def _hear(self, ready: socket.socket | Connection) -> None:
         if isinstance(ready, Connection):

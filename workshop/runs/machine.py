@@ -1,4 +1,4 @@
-"""What this machine has for a run: cores, NVIDIA GPUs, and the commands that were installed along with the workshop."""
+"""What this machine has for a run: cores, memory, NVIDIA GPUs, and the commands installed along with the workshop."""
 
 import contextlib
 import io
@@ -10,7 +10,12 @@ import sysconfig
 from pathlib import Path
 from typing import Any
 
-from workshop.probe.own_limits import usable_cores
+import psutil
+
+from workshop.probe.own_limits import free_in_groups, usable_cores
+
+SHARED_MEMORY = Path("/dev/shm")
+"""Where the processes of torch hand tensors over, on Linux."""
 
 
 def processor() -> str:
@@ -46,6 +51,18 @@ def group_seconds() -> float | None:
         return int(words[words.index("usage_usec") + 1]) / 1e6
     except (OSError, ValueError, IndexError):
         return None
+
+
+def free_memory(root: Path = Path("/")) -> int:
+    """Return how many more bytes this process and its children may use, as the machine and its control groups say."""
+    available: int = psutil.virtual_memory().available
+    free = free_in_groups(root)
+    return available if free is None else min(available, free)
+
+
+def free_shared_memory(folder: Path = SHARED_MEMORY) -> int | None:
+    """Return how many bytes are free where tensors are handed over; None where there is no such place."""
+    return shutil.disk_usage(folder).free if folder.is_dir() else None
 
 
 def threads_each(processes: int) -> str:

@@ -12,13 +12,10 @@ from workshop.file_kind import require_script
 from workshop.probe.connection import ClosedError
 from workshop.probe.messages import StepReport
 from workshop.runs.script import Script
-from workshop.runs.syntax import require_syntax, script_in
+from workshop.runs.script_error import require_syntax, script_in
 
 TORCHRUN = "torch.distributed.run"
 """The module that the command torchrun runs."""
-
-PATIENCE_S = 600.0
-"""Seconds that a script may be silent before it is given up, at most."""
 
 
 class MeasuredScript(Script):
@@ -90,4 +87,4 @@ def staged_script(script: str, arguments: list[str], is_module: bool, folder: Pa
     command = ["-m", script] if is_module else [str(Path(script).absolute())]
     command += arguments
     require_syntax(script_in([sys.executable, *command]))
-    return MeasuredScript(command, folder, work_folder=Path.cwd(), patience_s=PATIENCE_S)
+    return MeasuredScript(command, folder, work_folder=Path.cwd(), patience_s=600.0)

@@ -10,9 +10,6 @@ from workshop.noise import Floats
 from workshop.probe.messages import BatchCounts, StepReport
 from workshop.probe.phases import Phase
 
-BLOCKS = 20
-"""Consecutive parts, about, in which the steps are kept: their scatter tells the noise."""
-
 
 @dataclass(frozen=True)
 class MeasuredSteps:
@@ -30,7 +27,7 @@ class MeasuredSteps:
     """When the first of them began, and when the last ended, on the monotonic clock."""
     ended_s: float = 0.0
     blocks_ms: tuple[dict[str, float], ...] = ()
-    """Milliseconds per step in each phase, for about `BLOCKS` consecutive parts of the steps."""
+    """Milliseconds per step in each phase, for about 20 consecutive parts: their scatter tells the noise."""
     batches: int = 0
     """The number of batches that DataLoaders handed out for the training."""
     batch_bytes: int = 0
@@ -138,8 +135,8 @@ def _first(reports: Sequence[StepReport], steps: float) -> Iterator[StepReport]:
         yield report
 
 
-def _blocks_ms(reports: Sequence[StepReport]) -> Iterator[dict[str, float]]:
-    size = -(-len(reports) // BLOCKS)
+def _blocks_ms(reports: Sequence[StepReport], blocks: int = 20) -> Iterator[dict[str, float]]:
+    size = -(-len(reports) // blocks)
     for begin in range(0, len(reports), size):
         block = reports[begin : begin + size]
         count = sum(report.steps for report in block)

@@ -105,6 +105,29 @@ def cpu_seconds(pid: int, without: Collection[int] = ()) -> float:
     return total
 
 
+def memory_together(pids: Collection[int], without: Collection[int] = ()) -> int:
+    """Return the bytes that processes use together; what they share is counted once.
+
+    Args:
+        pids: the processes; those that are gone use nothing.
+        without: those of them that would not be there: what they share with the others stays.
+    """
+    total = 0
+    for pid in pids:
+        with suppress(psutil.Error, OSError):
+            used = psutil.Process(pid).memory_full_info()
+            total += getattr(used, "pss", used.uss) - (used.uss if pid in without else 0)
+    return total
+
+
+def private_memory(pid: int) -> int:
+    """Return the bytes that a process shares with no other; 0 if it is gone."""
+    try:
+        return int(psutil.Process(pid).memory_full_info().uss)
+    except (psutil.Error, OSError):
+        return 0
+
+
 def end(find: Find, grace_s: float = GRACE_S) -> None:
     """End all processes that a function finds: it is asked again until it finds none.
 

@@ -9,7 +9,6 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Self
 
@@ -22,19 +21,25 @@ from workshop.probe.connection import ClosedError
 from workshop.probe.log import FILE_VARIABLE, log
 from workshop.probe.messages import ProbeFault
 from workshop.probe.settings import PROBE_VARIABLE, JudgedRun, ProbeConfig
-from workshop.runs.activity_text import activities, activity, counted_activities, describe_activities
 from workshop.runs.connections import Connections
 from workshop.runs.process_tree import MAX_PROCESSES, end, group_size, marked, tree_of
-from workshop.runs.script_output import OutputTail, shorten
+from workshop.runs.script_error import (
+    OutputTail,
+    RunAlone,
+    ScriptError,
+    UnseenError,
+    activities,
+    activity,
+    counted_activities,
+    describe_activities,
+    how_ended,
+)
 
 Say = Callable[[str], None]
 """A function that shows a person the progress, a line at a time."""
 
 LOOK_EVERY_S = 1.0
 """Seconds between two looks at a script's processes, which take time from the script."""
-
-MAX_TMPDIR = 50
-"""Bytes, at most, of the path of a folder: the paths of sockets in it may have 103 on macOS."""
 
 SILENCE_S = 30.0
 """Seconds without a message, at most, until it is said what was seen."""
@@ -53,73 +58,11 @@ finally:
 """
 
 
-@dataclass(frozen=True)
-class RunAlone:
-    """How a script fared that was run once more, with nothing put into it."""
-
-    seconds: float
-    """How long it ran."""
-    exit_code: int | None
-    """Its exit code; None if it still ran, and was ended."""
-
-
-class ScriptError(Exception):
-    """A script ended, hung or ran away before it had done what was asked of it.
-
-    `exit_code` is None if it was still running and has been killed; `output` is the end of what it printed; `script` is
-    its name; `when` it ended, such as "after 3 steps", if it did by itself; `alone` is how it fares alone, if that was
-    tried.
-    """
-
-    def __init__(self, message: str, exit_code: int | None, output: str, script: str, when: str = "") -> None:
-        super().__init__(message)
-        self.exit_code, self.output, self.script, self.when = exit_code, output, script, when
-        self.alone: RunAlone | None = None
-
-    @property
-    def how(self) -> str:
-        """How it ended, and when, without a subject."""
-        if self.exit_code is None:
-            return "was stopped"
-        return f"{how_ended(self.exit_code)} {self.when}".strip()
-
-    @property
-    def about_alone(self) -> str:
-        """Whether the script also crashes alone, in a sentence; empty if that is not known."""
-        if self.alone is None:
-            return ""
-        if self.alone.exit_code:
-            return f"Run once more without being measured, it crashes, too, with code {self.alone.exit_code}."
-        seconds = f"{self.alone.seconds:.0f} s"
-        how = f"came to its end after {seconds}" if self.alone.exit_code == 0 else f"ran for {seconds}"
-        return f"Run once more without being measured, it {how} without a crash: the measurement may be to blame."
-
-    @property
-    def words(self) -> str:
-        """What happened to a script while it was measured, and whether it also happens alone."""
-        what = "crashed" if self.exit_code else "was stopped"
-        return f"The script {what} while it was measured: {self}. {self.about_alone}".strip()
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return plain values for JSON."""
-        alone = self.alone and asdict(self.alone)
-        return {"exit_code": self.exit_code, "alone": alone, "words": self.words, "output": shorten(self.output)}
-
-
-def how_ended(exit_code: int) -> str:
-    """Return how a process ended, in a few words."""
-    return f"was killed by {signal.Signals(-exit_code).name}" if exit_code < 0 else f"ended with code {exit_code}"
-
-
-class UnseenError(ScriptError):
-    """What a script does cannot be seen, which is not the script's fault."""
-
-
 @contextlib.contextmanager
 def run_folder() -> Iterator[Path]:
     """Make a folder for what a script's probe writes, and delete it in the end; it is the script's TMPDIR, too."""
-    usual = tempfile.gettempdir()
-    base = usual if len(os.fsencode(usual)) <= MAX_TMPDIR else "/tmp"
+    base = tempfile.gettempdir()
+    base = base if len(os.fsencode(base)) <= 50 else "/tmp"  # the path of a socket in it may have 103 bytes on macOS
     with tempfile.TemporaryDirectory(prefix="workshop-", dir=base, ignore_cleanup_errors=True) as folder:
         yield Path(folder)
 
@@ -174,6 +117,8 @@ class Script:
         self.environment, self.patience_s = dict(environment or {}), patience_s
         self.process: subprocess.Popen[bytes] | None = None
         self.say: Say = lambda _: None
+        self._log = folder / "log"
+        """The file that the script's processes write the log to, if it was asked for: what they print is not shown."""
         self._log_read = 0
         self.runs = len(list(folder.glob("*.claimed")))
 
@@ -193,35 +138,19 @@ class Script:
         """What the script is called in messages."""
         return self.title or (self.command[1] if self.command[0] == "-m" else Path(self.command[0]).name)
 
-    def start(self, judged: JudgedRun | None = None) -> None:
-        """Start the script from its beginning; `judged` is None for a script that is measured."""
+    def start(self, judged: JudgedRun | None = None, watched: bool = True) -> None:
+        """Start the script from its beginning.
+
+        Args:
+            judged: what the probe does for the judge; None for a script that is measured.
+            watched: whether the probe is put into it.
+        """
         self.stop()
         self.work_folder.mkdir(exist_ok=True)
-        for seen in self.folder.glob(f"*{SUFFIX}"):  # in an earlier run
-            seen.unlink(missing_ok=True)
-        self.connections = Connections(self.folder, several=judged is None)
-        config = ProbeConfig(str(self.folder), self.connections.path, self.runs, judged, self.memory, self.every_step)
-        self._launch({PROBE_VARIABLE: wire.encode(config)} | probe_environment())
-        self.runs += 1
-
-    def run_alone(self, seconds: float) -> RunAlone:
-        """Run the script once more with nothing put into it, for so many seconds at most; then it is stopped."""
-        self.stop()
-        began = time.monotonic()
-        self._launch({})
-        assert self.process
-        exit_code = None
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            exit_code = self.process.wait(seconds)
-        found = RunAlone(time.monotonic() - began, exit_code)
-        self.stop()
-        return found
-
-    def _launch(self, variables: Mapping[str, str]) -> None:
         self.process = subprocess.Popen(
             [sys.executable, *self.command],
             cwd=self.work_folder,
-            env=self._environment(variables),
+            env=self._environment(self._probed(judged) if watched else {}),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
@@ -235,6 +164,27 @@ class Script:
         )
         assert self.process.stdout
         self.output = OutputTail(self.process.stdout)
+        self.runs += watched
+
+    def _probed(self, judged: JudgedRun | None) -> dict[str, str]:
+        """Listen for the probe of a new run, and return the variables that tell it what to do."""
+        for seen in self.folder.glob(f"*{SUFFIX}"):  # in an earlier run
+            seen.unlink(missing_ok=True)
+        self.connections = Connections(self.folder, several=judged is None)
+        config = ProbeConfig(str(self.folder), self.connections.path, self.runs, judged, self.memory, self.every_step)
+        return {PROBE_VARIABLE: wire.encode(config)} | probe_environment()
+
+    def run_alone(self, seconds: float) -> RunAlone:
+        """Run the script once more with nothing put into it, for so many seconds at most; then it is stopped."""
+        self.start(watched=False)
+        began = time.monotonic()
+        assert self.process
+        exit_code = None
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            exit_code = self.process.wait(seconds)
+        found = RunAlone(time.monotonic() - began, exit_code)
+        self.stop()
+        return found
 
     def stop(self) -> None:
         """Kill the script with everything it started."""
@@ -349,19 +299,14 @@ class Script:
     def _environment(self, variables: Mapping[str, str]) -> dict[str, str]:
         environment = {**os.environ, **self.environment, **variables}
         environment.pop("LINE_PROFILE", None)
-        environment[FILE_VARIABLE] = str(self._log_file)
+        environment[FILE_VARIABLE] = str(self._log)
         # What a killed process leaves goes with the folder; only what was compiled is worth keeping for the next time.
         compiled = Path(tempfile.gettempdir()) / f"torchinductor_{_user_name()}"
         return {"TORCHINDUCTOR_CACHE_DIR": str(compiled)} | environment | {"TMPDIR": str(self.folder)}
 
-    @property
-    def _log_file(self) -> Path:
-        """The file that the script's processes write the log to, if it was asked for: what they print is not shown."""
-        return self.folder / "log"
-
     def _follow_log(self) -> None:
         """Print what has been added to the log."""
-        with contextlib.suppress(OSError), self._log_file.open("rb") as file:
+        with contextlib.suppress(OSError), self._log.open("rb") as file:
             file.seek(self._log_read)
             added = file.read()
             self._log_read += len(added)

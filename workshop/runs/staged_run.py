@@ -7,14 +7,16 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from workshop.errors import WorkshopError
 from workshop.probe.log import log
-from workshop.probe.messages import Circumstances, KeepBatches, LoadWith, SetStage, StepReport
+from workshop.probe.messages import AsItIs, Circumstances, FromMemory, KeepBatches, LoadWith, SetStage, StepReport
 from workshop.probe.settings import MAX_KEPT, WRITTEN_EVERY_S
 from workshop.runs.measured_script import MeasuredScript, staged_script
 from workshop.runs.measured_steps import MeasuredSteps, Stage
 from workshop.runs.other_load import LoadMeter, busy_seconds
 from workshop.runs.process_tree import cpu_seconds, descendants
-from workshop.runs.script import Say, ScriptError, UnseenError, run_folder
+from workshop.runs.script import Say, run_folder
+from workshop.runs.script_error import ScriptError, UnseenError
 
 WARM_UP_STEPS = 2
 """Steps that are left out at the beginning: libraries start up in them."""
@@ -22,14 +24,13 @@ WARM_UP_STEPS = 2
 MIN_STEPS = 5
 """Steps that are measured, at least, however long they take."""
 
-SETTLED_CORES = 0.05
-"""Cores, at most, that workers use who have filled their queues, and disturb nothing."""
-
 LAST_WRITTEN_S = 1.2 * WRITTEN_EVERY_S
 """Seconds after which a process has written its last samples to disk."""
 
-MAX_SETTLING_S, MAX_KEEPING_S = 15.0, 60.0
-"""Seconds, at most, until workers have filled their queues, and until a batch is kept."""
+MAX_SETTLING_S = 15.0
+"""Seconds, at most, until workers have filled their queues."""
+
+INTERRUPTED = "Stopped by Ctrl-C: this is what was seen until then, without the headroom."
 
 
 class StagedRun:
@@ -48,7 +49,7 @@ class StagedRun:
         started_s: how long the DataLoader that was tried last took to its first batch; 0 if none came.
         busy_cores: how many cores were busy on average while it was measured; 0 if that is not known.
         interrupted: whether the script has ended for this process because Ctrl-C was pressed.
-        crash: why a run of the script was the first to end too early; None if none was.
+        crash: why the first run that ended too early did; None if none has.
     """
 
     def __init__(self, script: MeasuredScript) -> None:
@@ -93,7 +94,10 @@ class StagedRun:
     def report(self) -> StepReport | None:
         """Return the report of the next step, or of several short ones; None if the script has ended."""
         try:
-            while (report := next(self.reports, None)) and not self._leads(report):
+            while report := next(self.reports, None):
+                self.lead = report.rank if self.lead is None else self.lead
+                if report.rank == self.lead:
+                    break
                 assert report.rank is not None
                 self.others[report.rank].append(report)
         except ScriptError as error:  # what is known of its steps is not lost
@@ -130,11 +134,6 @@ class StagedRun:
             error.alone = self.script.run_alone(seconds)
         except KeyboardInterrupt:
             self.interrupted = True
-
-    def _leads(self, report: StepReport) -> bool:
-        if self.lead is None:
-            self.lead = report.rank
-        return report.rank == self.lead
 
     def take(self, steps: int, seconds: float = math.inf) -> bool:
         """Let at least this many steps go by; return whether they took no more than `seconds`."""
@@ -177,10 +176,9 @@ class StagedRun:
         self.script.send(KeepBatches())
         begin, enough = time.monotonic(), self.seen + steps
         while self.report():
-            kept = self.batches["kept"]
-            if kept >= MAX_KEPT or (kept and (self.seen >= enough or time.monotonic() - begin > seconds)):
-                break
-            if time.monotonic() - begin > MAX_KEEPING_S:
+            kept, passed_s = self.batches["kept"], time.monotonic() - begin
+            is_enough = kept >= MAX_KEPT or (kept and (self.seen >= enough or passed_s > seconds))
+            if is_enough or passed_s > 60.0:  # a script that asks for no batch for so long keeps none
                 break
 
     def measure_loading(
@@ -226,7 +224,8 @@ class StagedRun:
             begin, before_s = time.monotonic(), cpu_seconds(process.pid, trainers)
             while not self.ended and time.monotonic() < begin + 0.5:
                 self.report()
-            if cpu_seconds(process.pid, trainers) - before_s < SETTLED_CORES * (time.monotonic() - begin):
+            used_s = cpu_seconds(process.pid, trainers) - before_s
+            if used_s < 0.05 * (time.monotonic() - begin):  # so little of a core disturbs nothing
                 return
 
 
@@ -253,3 +252,59 @@ def led(
         measured.say, measured.memory = say, memory
         say(f"waiting for the first steps of {script}; from then on {then}")
         yield StagedRun(measured), load
+
+
+def measure_as_it_is(run: StagedRun, name: str, says: str, seconds: float) -> Stage:
+    """Measure the script as it is, with this said first if it still runs.
+
+    Raises:
+        WorkshopError: no step was measured.
+        ScriptError: it broke before.
+    """
+    if not run.ended:
+        run.script.tell(says)
+    if as_it_is := None if run.ended else run.measure(AsItIs(), seconds):
+        return as_it_is
+    if run.interrupted:
+        raise KeyboardInterrupt
+    raise run.error or WorkshopError(f"{name} ended {too_early(run)}")
+
+
+def measure_headroom(
+    run: StagedRun, as_it_is: Stage, seconds: float, wanted: bool = True
+) -> tuple[MeasuredSteps | None, str]:
+    """Measure the same loop with batches from memory; or say why that cannot be."""
+    if run.interrupted:
+        return None, INTERRUPTED
+    if not run.batches["training"]:
+        return None, "No headroom: the training takes no batches from a DataLoader."
+    if not wanted:
+        return None, ""
+    few_steps = run.seen // 2
+    if run.ended:
+        run.start_again("for the headroom")
+    run.script.tell("keeping a few batches, and measuring its steps with them from memory")
+    run.keep(few_steps, seconds)
+    run.batches["from_memory"] = 0
+    run.go_to(FromMemory())
+    run.settle()
+    replayed = run.measure(FromMemory(), seconds)
+    if run.interrupted:
+        return None, INTERRUPTED
+    if run.error:
+        return None, f"No headroom: with the same few batches from memory, {how_it_ended(run.error)}."
+    if not replayed or not run.batches["from_memory"]:
+        return None, "No headroom: the script asked for no further batch while they came from memory."
+    return replayed.like(as_it_is).together, ""
+
+
+def too_early(run: StagedRun) -> str:
+    """Return when a script ended that had no step measured, and what was seen of it."""
+    if run.seen:
+        return f"after {run.seen} steps; let it train for more, 10 steps at least"
+    return f"before a training step was seen: {run.script.seen()}"
+
+
+def how_it_ended(error: ScriptError) -> str:
+    """Return what became of a script while something was tried."""
+    return f"nothing more was seen of the script: {error}" if isinstance(error, UnseenError) else "the script crashed"

@@ -10,7 +10,8 @@ from workshop.errors import WorkshopError
 from workshop.judge.bench import Bench
 from workshop.judge.contest import of_two_scripts
 from workshop.judge.verdict import Outcome, Verdict, broken
-from workshop.runs.script import Say, ScriptError
+from workshop.runs.script import Say
+from workshop.runs.script_error import ScriptError
 from workshop.tuning.loader_edit import LoaderEdit
 from workshop.tuning.tried_settings import SettingOutcome
 from workshop.tuning.tuning_result import AdviceKind, AdviceReason, Tuning

@@ -3,10 +3,10 @@
 from dataclasses import dataclass, replace
 
 from workshop.probe.loader_settings import LoaderSettings
+from workshop.runs.machine import free_memory, free_shared_memory
 from workshop.runs.measured_script import MeasuredScript
 from workshop.runs.measured_steps import MeasuredSteps
-from workshop.runs.memory_use import free_memory, free_shared_memory, memory_together, private_memory
-from workshop.runs.process_tree import descendants
+from workshop.runs.process_tree import descendants, memory_together, private_memory
 from workshop.tuning.tried_settings import TriedSetting
 
 RESERVE = 0.1

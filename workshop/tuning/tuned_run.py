@@ -16,8 +16,7 @@ from workshop.probe.phases import Phase
 from workshop.runs.measured_steps import MeasuredSteps, Stage
 from workshop.runs.other_load import LoadMeter
 from workshop.runs.script import Say
-from workshop.runs.shared_stages import measure_as_it_is, measure_headroom
-from workshop.runs.staged_run import WARM_UP_STEPS, StagedRun, led
+from workshop.runs.staged_run import WARM_UP_STEPS, StagedRun, led, measure_as_it_is, measure_headroom
 from workshop.terminal import some_of
 from workshop.tuning.loader_edit import NoEditError, edit
 from workshop.tuning.loader_origin import LoaderOrigin, origin_of, waited_for

@@ -10,7 +10,7 @@ from workshop.judge.verdict import Verdict
 from workshop.probe.loader_settings import LoaderSettings
 from workshop.runs.measured_steps import MeasuredSteps
 from workshop.runs.other_load import OtherLoad, about
-from workshop.runs.script import ScriptError
+from workshop.runs.script_error import ScriptError
 from workshop.tuning.loader_edit import LoaderEdit
 from workshop.tuning.tried_settings import TriedSetting
 

@@ -1,14 +1,15 @@
-"""Judges which line is named as the hottest, by the participant's line profile or py-spy recording."""
+"""Judges which line is named as the hottest, by what the participant has recorded, or as the fault, which is known."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from linecache import getline
 from pathlib import Path
 
-from workshop.course.answers.answer_check import MIN_OF_HOTTEST, AnswerCheck, typed, with_note
+from workshop.course.answers import MIN_OF_HOTTEST, AnswerCheck, typed, with_note
 from workshop.errors import WorkshopError
 from workshop.judge.reasons import Reason, ReasonKind
 from workshop.judge.verdict import Outcome, Verdict
+from workshop.parts.case import Case
 from workshop.profiles import line_profile, sampled_lines
 from workshop.profiles.line_profile import Function, LineProfile
 from workshop.profiles.stacks import Recording
@@ -38,6 +39,15 @@ class LineReason(ReasonKind):
     SAMPLES = "line {line} has {samples:.0f} of the {of:.0f} samples in functions of {function}: {source}"
     TIME = "line {line} takes {share:.1%} of the time in {function}: {source}"
     ANOTHER_TAKES_MORE = "{0}; another line takes more"
+
+
+class FaultReason(ReasonKind):
+    """What is said of a line and a cause that were named."""
+
+    RIGHT = "line {line} is the one, and the cause is {cause}"
+    OTHER_CAUSE = "line {line} is the one, but the cause is not {cause}"
+    OTHER_LINE = "{cause} is the cause, but line {line} is not the one"
+    OTHER_FAULT = "line {line} is not the one, and the cause is not {cause}"
 
 
 def judge_profiled(check: AnswerCheck) -> Verdict:
@@ -183,3 +193,17 @@ def _judge_line(
     if function.share(number) >= MIN_OF_HOTTEST * function.share(hottest.number):
         return check.right(found)
     return check.wrong(LineReason.ANOTHER_TAKES_MORE(found), look)
+
+
+def judge_fault(check: AnswerCheck) -> Verdict:
+    """Ask for the line of the fault, numbered as in the untouched or as in the present script, and for its cause."""
+    case, causes = check.part, check.question.causes
+    assert isinstance(case, Case)
+    expected = f"give the number of a line and a cause, such as 41:{causes[0]}; the causes are {', '.join(causes)}"
+    match = check.answer_like(rf"(\d+)[\s:,]+({'|'.join(causes)})", expected)
+    line, cause = int(match[1]), match[2]
+    right_line = line in case.right_lines(case.untouched) | case.right_lines(check.script)
+    right_cause = cause == case.cause
+    kinds = (FaultReason.OTHER_FAULT, FaultReason.OTHER_LINE), (FaultReason.OTHER_CAUSE, FaultReason.RIGHT)
+    found = kinds[right_line][right_cause](line=line, cause=cause)
+    return check.right(found) if right_line and right_cause else check.wrong(found, f"workshop measure {check.command}")

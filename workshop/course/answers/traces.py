@@ -3,16 +3,13 @@
 from dataclasses import replace
 from pathlib import Path
 
-from workshop.course.answers.answer_check import MIN_OF_HOTTEST, AnswerCheck, typed, with_note
+from workshop.course.answers import MIN_OF_HOTTEST, AnswerCheck, typed, with_note
 from workshop.judge.reasons import ReasonKind
 from workshop.judge.verdict import Verdict
 from workshop.probe.phases import TRACED
 from workshop.recording.output_paths import TRACES
 from workshop.traces import load, read
 from workshop.traces.steps import stragglers, traced_steps
-
-MIN_BEHIND = 0.1
-"""Share of a step, at least, by which a slow rank works longer than the quickest one."""
 
 
 class TraceReason(ReasonKind):
@@ -72,7 +69,7 @@ def judge_slow_rank(check: AnswerCheck) -> Verdict:
             missing = TraceReason.NO_EXCHANGE(folder=folder.name)
             continue
         behind = table[0]["behind(us)"] / table[0]["step(us)"]
-        if behind < MIN_BEHIND:
+        if behind < 0.1:  # of a step: less may be noise
             missing = TraceReason.NONE_IS_SLOW(folder=folder.name, behind=behind)
             continue
         answer = check.answer(*sorted(str(row["rank"]) for row in table))

@@ -6,7 +6,7 @@ from dataclasses import replace
 import psutil
 from nvitop import ResourceMetricCollector
 
-from workshop.course.answers.answer_check import AnswerCheck
+from workshop.course.answers import AnswerCheck
 from workshop.judge.reasons import ReasonKind
 from workshop.judge.verdict import Verdict
 from workshop.probe.own_limits import usable_cores
@@ -14,14 +14,7 @@ from workshop.probe.phases import Phase
 from workshop.runs.check_queue import turn
 from workshop.runs.machine import core_quota, gpus
 from workshop.runs.process_tree import cpu_seconds
-from workshop.runs.syntax import require_syntax
-
-EPOCHS = 2
-"""Epochs for which the script is watched."""
-
-IDLE, BUSY = 0.4, 0.6
-"""Shares of the time, at most, that an idle resource is used, and at least, a busy one; between them, both answers
-count."""
+from workshop.runs.script_error import require_syntax
 
 RUN_CPU, ALL_CPU, GPU, DATA_WAIT = "CPU, this run", "CPU, all programs", "GPU", str(Phase.DATA_WAIT)
 """The names of the shares that the answer is judged by."""
@@ -40,14 +33,15 @@ class UsageReason(ReasonKind):
 
 def judge_busiest(check: AnswerCheck) -> Verdict:
     """Ask which resource is busy most of the time, and then watch the script."""
+    idle, occupied = 0.4, 0.6  # shares of the time, at most and at least; between them, both answers count
     answer = check.answer("cpu", "gpu", "none")
     shares = watch(check)
     busy = {name: shares[share] for name, share in (("cpu", RUN_CPU), ("gpu", GPU)) if share in shares}
     busiest = max(busy, key=lambda name: busy[name])
-    right = ({busiest} if busy[busiest] > IDLE else set()) | ({"none"} if busy[busiest] < BUSY else set())
+    right = ({busiest} if busy[busiest] > idle else set()) | ({"none"} if busy[busiest] < occupied else set())
 
     gpu = UsageReason.GPU(share=shares[GPU]) if GPU in shares else UsageReason.NO_GPU()
-    is_disturbed = shares[ALL_CPU] > shares[RUN_CPU] + IDLE
+    is_disturbed = shares[ALL_CPU] > shares[RUN_CPU] + idle
     others = UsageReason.OTHER_PROGRAMS(share=shares[ALL_CPU]) if is_disturbed else ""
     found = UsageReason.MEASURED(cores=shares[RUN_CPU], gpu=gpu, others=others)
     waits = UsageReason.WAITS(share=shares[DATA_WAIT])
@@ -59,7 +53,7 @@ def judge_busiest(check: AnswerCheck) -> Verdict:
     return replace(verdict, shares=shares)
 
 
-def watch(check: AnswerCheck) -> dict[str, float]:
+def watch(check: AnswerCheck, epochs: int = 2) -> dict[str, float]:
     """Let the script train for a few epochs, and return how busy it keeps what, from 0 to 1; no GPU if there is none.
 
     Raises:
@@ -75,17 +69,17 @@ def watch(check: AnswerCheck) -> dict[str, float]:
         collector = ResourceMetricCollector(gpus(), root_pids={pid}, interval=0.2)
         before_s = _cpu_seconds(pid)
         with collector(tag="run"):
-            epochs = [script.epoch() for _ in range(EPOCHS)]
+            taken = [script.epoch() for _ in range(epochs)]
             metrics = collector.collect()
         used_s = _cpu_seconds(pid) - before_s
-    seconds = sum(epoch.seconds for epoch in epochs)
+    seconds = sum(epoch.seconds for epoch in taken)
     gpus_busy = [value for name, value in metrics.items() if name.endswith("gpu_utilization (%)/mean")]
     return {
         RUN_CPU: used_s / seconds / cores,
         ALL_CPU: metrics["run/host/cpu_percent (%)/mean"] / 100,
         **({GPU: max(gpus_busy) / 100} if gpus_busy else {}),
         "memory": metrics["run/host/memory_percent (%)/mean"] / 100,
-        DATA_WAIT: sum(epoch.seconds_in([Phase.DATA_WAIT]) for epoch in epochs) / seconds,
+        DATA_WAIT: sum(epoch.seconds_in([Phase.DATA_WAIT]) for epoch in taken) / seconds,
     }
 
 

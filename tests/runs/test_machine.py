@@ -7,7 +7,8 @@ from pathlib import Path
 
 import psutil
 
-from workshop.runs.memory_use import free_memory, free_shared_memory, memory_together, private_memory
+from workshop.runs.machine import free_memory, free_shared_memory
+from workshop.runs.process_tree import memory_together, private_memory
 
 MEGABYTE = 1 << 20
 
