@@ -17,12 +17,11 @@ from workshop.probe.backward_graph import BackwardGraph, nodes_below, roots_of
 from workshop.probe.cause import Moment, Results, TriedCause
 from workshop.probe.event_file import EventFile
 from workshop.probe.internals import frame_above, plain_gradient, tree_leaves
-from workshop.probe.model_hooks import ModuleHook
 from workshop.probe.observations import WireFrame
 from workshop.probe.optimizers import all_optimizers, parameters_of
 from workshop.probe.phases import Phase
 from workshop.probe.stack_sampler import user_stack_here
-from workshop.probe.trials.copy_room import ensure_room
+from workshop.probe.trials.copies import ensure_room
 from workshop.probe.trials.trial_race import Pass
 from workshop.probe.trials.watcher import Watcher, watches_for
 from workshop.probe.user_names import names_of_parts
@@ -116,9 +115,7 @@ class GradientUse(Watcher):
     def before_forward(self, module: nn.Module, inputs: tuple[Any, ...], options: dict[str, Any]) -> None:
         """Note where the script calls a module, and which operations make its output and those of its parts."""
         self.models[module] = user_stack_here()
-        for each in module.modules():
-            if each not in self.handles and not isinstance(each, torch.jit.ScriptModule):  # that takes no hooks
-                self.handles[each] = each.register_forward_hook(ModuleHook(self.guarded(_note_output)))
+        self.hear(module, nn.Module, _note_output)
 
     def on_backward(self, tensors: Any) -> None:
         """Note what a pass is about to go through, and try what would be saved, if that is known by now."""
