@@ -9,9 +9,8 @@ from workshop.cli.finding_text import print_findings
 from workshop.cli.output import console, filled
 from workshop.cli.result_text import bar, figures, filled_crash
 from workshop.diagnosis.causes.data_wait import OF_WORKERS
-from workshop.diagnosis.diagnosis import Diagnosis
+from workshop.diagnosis.diagnosis import Diagnosis, LineTime
 from workshop.diagnosis.findings import MIN_GAIN, Finding
-from workshop.diagnosis.line_table import LineTime
 from workshop.diagnosis.measurement import Measurement
 from workshop.diagnosis.tried import TriedChange, tried_changes
 from workshop.probe.phases import COMPUTING, TRACED, Phase

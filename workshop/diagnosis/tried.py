@@ -1,4 +1,7 @@
-"""What was tried on copies of the model and of the optimizer, and what each change would bring to a step."""
+"""What was tried on copies of the model and of the optimizer, what each change would bring to a step, and the findings.
+
+A finding is what is computed for nothing, or a setting with which it is computed faster.
+"""
 
 from dataclasses import dataclass, replace
 from enum import Enum, auto
@@ -7,12 +10,13 @@ from typing import Any
 import numpy as np
 
 from workshop import noise
-from workshop.diagnosis.findings import MIN_GAIN, gain_of
+from workshop.diagnosis.findings import MEASURED_MARGIN, MIN_GAIN, Finding, finding, gain_of
 from workshop.diagnosis.measurement import Measurement
 from workshop.diagnosis.user_lines import Path
-from workshop.probe.cause import Extent, Results, TriedCause
+from workshop.probe.cause import Cause, Extent, Results, TriedCause
 from workshop.probe.observations import Trial
 from workshop.probe.trials import tried_causes
+from workshop.terminal import some_of
 
 ROUNDING = 0.05
 """The largest difference of results that may be rounding, relative to the largest value."""
@@ -153,7 +157,51 @@ def tried_changes(measurement: Measurement) -> list[TriedChange]:
     return sorted(changes, key=lambda each: each.gain, reverse=True)
 
 
-def line_to_change(measurement: Measurement, change: TriedChange) -> Path:
+def tried_findings(measurement: Measurement) -> list[Finding]:
+    """Return what was faster in a trial; of those that exclude each other, the one that brings most."""
+    found: list[Finding] = []
+    groups = set[str]()
+    for each in tried_changes(measurement):
+        cause, trial = each.cause, each.trial
+        if not cause.words or not each.has_effect or cause.group in groups:
+            continue
+        groups.update({cause.group} - {""})
+        often = f", {each.times:.2g} times a step" if round(each.times, 1) not in (0.0, 1.0) else ""
+        words = cause.words_where_it_leads_on if trial.leads_on else cause.words
+        said = [words.format(about=_about(trial), setting=trial.setting, number=trial.setting.partition(" ")[0])]
+        said.append(f"Tried: {trial.as_it_is_s * 1e3:.2f} ms became {trial.changed_s * 1e3:.2f}{often}. {each.results}")
+        if trial.begin_s >= 1.0:
+            said.append(f"The first step takes {trial.begin_s:.0f} s longer.")
+        path = _line_to_change(measurement, each)
+        phase = cause.phases[0] if len(cause.phases) == 1 else ""
+        found.append(finding_of(each, cause, " ".join(one.strip() for one in said), path, phase))
+    return found
+
+
+def finding_of(change: TriedChange, cause: Cause, words: str, path: Path, phase: str = "") -> Finding:
+    """Return the finding that a change which was faster is."""
+    share = 1.0 - 1.0 / change.most_gain
+    return finding(
+        cause,
+        words,
+        gain=change.most_gain,
+        low=change.gain,
+        phase=phase,
+        path=path,
+        ms_a_step=share * change.step_ms,
+        share=share,
+        margin=MEASURED_MARGIN,
+        measured=True,
+    )
+
+
+def _about(trial: Trial) -> str:
+    """What was changed, as a sentence has it: the first few of many names, and the optimizer that a list ends with."""
+    names, ends, rest = trial.about.partition("; ")
+    return f"{some_of(names.split(', '))}{ends}{rest}"
+
+
+def _line_to_change(measurement: Measurement, change: TriedChange) -> Path:
     """Return the line that a trial was about, or the call of the script that asks for what was changed."""
     observations = measurement.observations
     if change.trial.stack:
