@@ -84,6 +84,19 @@ class Observations:
         """Return whether each of several workers would go through the whole dataset."""
         return loader.iterable and not (self.asks_for_worker or loader.shares_out)
 
+    def epochs_of_line(self, loader: LoaderIterated) -> list[LoaderIterated]:
+        """Return the epochs of all DataLoaders that were made in the line of this one."""
+        site = self.made.get(loader.loader)
+        return [each for each in self.iterated if self.made.get(each.loader) == site]
+
+    def is_remade(self, loader: LoaderIterated) -> bool:
+        """Return whether its line makes one DataLoader after the other."""
+        return len({each.loader for each in self.epochs_of_line(loader)}) > 1
+
+    def changes(self, loader: LoaderIterated) -> bool:
+        """Return whether the script changes its dataset between epochs, which workers that are kept do not see."""
+        return len({each.dataset_state for each in self.epochs_of_line(loader)}) > 1
+
     def of(self, role: Role, begin_s: float, end_s: float) -> list[Sample]:
         """Return the samples of threads with this role between two times."""
         return [each for each in self.samples if each.role == role and begin_s < each.time_s <= end_s]

@@ -233,10 +233,10 @@ def _why(loading: Loading, workers: int) -> Cause:
 
 def _what_changes(loading: Loading, cause: Cause) -> str:
     """Say what another number of workers, or workers that are kept, change in what is trained on."""
-    says = ""
-    if cause is WORKER_RESTARTS and loading.is_remade:
+    says, found, loader = "", loading.observations, loading.loader
+    if cause is WORKER_RESTARTS and loader and found.is_remade(loader):
         says += " Change what the DataLoaders differ in, such as their samples, in the sampler of that one."
-    if cause in (WORKER_RESTARTS, FEW_WORKERS) and loading.changes:
+    if cause in (WORKER_RESTARTS, FEW_WORKERS) and loader and found.changes(loader):
         says += " The script changes the dataset between epochs, which workers that are kept do not see."
     return says
 
