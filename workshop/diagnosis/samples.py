@@ -34,9 +34,6 @@ PROBE = str(Path(probe.__file__).parent)
 ENTER = "enter", str(Path(PROBE) / "phase_clock.py")
 """The function and the file of what may wait for the GPU as a phase begins: for what other lines have asked of it."""
 
-MAX_WEIGHT_S = 1.0
-"""Seconds between two samples, at most: after more, the whole process was held up."""
-
 
 @dataclass(frozen=True)
 class Sample:
@@ -198,7 +195,7 @@ def _enter(found: Observations, events: Iterable[Event]) -> None:
             case SettingMade():
                 found.settings.append(event)
     for before, now in pairwise(sorted(taken)):
-        weight_s = min(now - before, MAX_WEIGHT_S)
+        weight_s = min(now - before, 1.0)  # after more, the whole process was held up
         found.samples += [
             Sample(now, weight_s, pid, role, phase, stacks[stack])
             for role, phase, stack in taken[now]

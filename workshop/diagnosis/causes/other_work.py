@@ -47,9 +47,6 @@ VALIDATION = Cause(
     "the training depends on it.{decides}",
 )
 
-MAX_LINES = 3
-"""Lines beside the phases, at most, that are reported."""
-
 MAX_SHARE_OF_STEPS = 0.67
 """Share of the steps, at most, that a line is in that is in every k-th of them, if it takes long enough to be seen."""
 
@@ -71,12 +68,12 @@ def other_work_findings(measurement: Measurement) -> list[Finding]:
     return [*growing, *_between_phases(timeline, rest), *_in_forward(timeline, rest)]
 
 
-def _between_phases(timeline: Timeline, samples: list[StepSample]) -> list[Finding]:
-    """Lines between the phases and of the validation, each in every step or in some."""
+def _between_phases(timeline: Timeline, samples: list[StepSample], most: int = 3) -> list[Finding]:
+    """Lines between the phases and of the validation, each in every step or in some; `most` at most."""
     between = [each for each in samples if each.phase in (Phase.OTHER, Phase.VALIDATION)]
     ahead = [replace(each, path=_before_model(each.path)) for each in between if not timeline.computes(each)]
     found: list[Finding] = []
-    for _ in range(MAX_LINES):
+    for _ in range(most):
         line = timeline.hottest(ahead)
         if line is None or timeline.share(line.weight) < MIN_SHARE_OF_STEP:
             break

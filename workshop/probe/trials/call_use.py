@@ -25,9 +25,6 @@ from workshop.probe.trials.trial_race import Pass
 from workshop.probe.trials.watcher import ENOUGH, Watcher, watches_for
 from workshop.probe.user_names import name_in
 
-MIN_CALLS = 3
-"""Calls from a line, at least, that were in no backward pass, and never one that was, if it needs no graph."""
-
 MAX_CALLS = 8
 """Calls before it, at most, that a call is compared with."""
 
@@ -36,23 +33,23 @@ SAMPLE = 256
 
 PLAIN = (bool, int, float, str, type(None))
 
-MADE = -1
-"""The origin of a tensor that an operation has made, with a graph: a backward pass takes no other one for it."""
-
 
 class _TensorTraits(NamedTuple):
     """What is kept of a tensor."""
 
     form: tuple[Any, ...]
-    origin: int
-    """`MADE`, or the place of one that gets a gradient by itself, or 0."""
+    origin: int | None
+    """0, or the place of one that gets a gradient by itself.
+
+    None for one that an operation has made, with a graph: a backward pass takes no other one for it.
+    """
     total: torch.Tensor
     sample: torch.Tensor
 
     @classmethod
     def of(cls, tensor: torch.Tensor) -> "_TensorTraits":
         """Return what is kept; what cannot be looked at raises an exception of torch."""
-        origin = 0 if not tensor.requires_grad else tensor.data_ptr() if tensor.is_leaf else MADE
+        origin = 0 if not tensor.requires_grad else tensor.data_ptr() if tensor.is_leaf else None
         flat = tensor.detach().flatten()
         sample = flat[:: max(len(flat) // SAMPLE, 1)].clone()
         return cls((tensor.shape, tensor.dtype, tensor.device), origin, flat.sum(dtype=torch.float64), sample)
@@ -151,7 +148,7 @@ class CallUse(Watcher):
         self._open.append(call)
         counts = self._counts.get(module, [])
         in_vain = self._in_vain[call.site] if call.makes_graph and call.site not in self._reached else 0
-        if in_vain >= MIN_CALLS and call.site not in self.tried:
+        if in_vain >= ENOUGH and call.site not in self.tried:
             self.tried.add(call.site)
             self._try_without_graph(call, inputs, options, in_vain / max(self.steps - 1, 1))
         if module in self.tried or len(counts) < ENOUGH or len({*counts}) > 1:
@@ -281,7 +278,7 @@ def _are_equal(one: Traits | None, other: Traits | None) -> bool:
 
 def _is_equal(one: Any, other: Any) -> bool:
     if isinstance(one, _TensorTraits) and isinstance(other, _TensorTraits):
-        is_same = one.form == other.form and one.origin == other.origin != MADE
+        is_same = one.form == other.form and one.origin == other.origin is not None
         return is_same and torch.equal(one.total, other.total) and torch.equal(one.sample, other.sample)
     return type(one) is type(other) and bool(one == other)
 

@@ -20,9 +20,6 @@ from workshop.probe.trials.watcher import Passes, Watcher, watches_for
 MAX_TOUCHED = 0.2
 """Share of the rows that a batch touches, at most, for sparse gradients to gain anything."""
 
-MIN_VALUES = 10_000
-"""Values of an embedding, at least, that is worth it."""
-
 Rows: TypeAlias = Mapping[nn.Embedding, list[torch.Tensor]]
 """The rows that a step has asked each embedding for, one tensor a call."""
 
@@ -124,8 +121,6 @@ def _passes(optimizer: Optimizer, asked: Rows) -> Generator[Pass, None, str]:
 def _is_worth_it(embedding: nn.Embedding, rows: list[torch.Tensor], groups: Mapping[torch.Tensor, object]) -> bool:
     weight = embedding.weight
     if embedding.sparse or weight not in groups or weight.grad is None or weight.grad.is_sparse:
-        return False
-    if weight.numel() < MIN_VALUES:
         return False
     return torch.cat([each.flatten() for each in rows]).unique().numel() < MAX_TOUCHED * len(weight)
 

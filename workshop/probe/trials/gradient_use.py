@@ -23,14 +23,11 @@ from workshop.probe.phases import Phase
 from workshop.probe.stack_sampler import user_stack_here
 from workshop.probe.trials.copies import ensure_room
 from workshop.probe.trials.trial_race import Pass
-from workshop.probe.trials.watcher import Watcher, watches_for
+from workshop.probe.trials.watcher import ENOUGH, Watcher, watches_for
 from workshop.probe.user_names import names_of_parts
 
 MIN_CLEARED = 2
 """Times, at least, that gradients must be cleared, and never read, to be of no use."""
-
-MIN_MADE = 3
-"""Times, at least, that gradients must be made of parameters that no optimizer has, and that nobody clears."""
 
 CLEARS = "zero_grad"
 """The name of the functions of torch that look at a gradient only to clear it."""
@@ -53,8 +50,8 @@ class _Site:
     is_tried: bool = False
 
     def unused(self, optimized: Callable[[], set[nn.Parameter]]) -> set[nn.Parameter]:
-        """Return the parameters whose gradients from here nobody reads."""
-        kept = {each for each, times in self.made.items() if times >= MIN_MADE and not self.cleared[each]}
+        """Return the parameters whose gradients from here nobody reads: cleared, or not, and of no optimizer."""
+        kept = {each for each, times in self.made.items() if times >= ENOUGH and not self.cleared[each]}
         kept -= self.read
         if kept:
             kept -= optimized()

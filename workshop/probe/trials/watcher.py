@@ -31,8 +31,11 @@ ModelPasses: TypeAlias = Callable[[nn.Module, Any, Any], Passes]
 OptimizerPasses: TypeAlias = Callable[[Optimizer], Passes]
 Declared = TypeVar("Declared", bound=Callable[..., Any])
 
-ENOUGH = 4
-"""The number of times that something must be seen before it is taken for what the script always does."""
+ENOUGH = 3
+"""Times, at least, that something must be seen to be taken for what the script always does."""
+
+MIN_IN_VAIN = 0.2
+"""Share of the positions, at least, that are computed for nothing if it is tried what a step takes without them."""
 
 
 class Watcher(Listener):
