@@ -159,7 +159,6 @@ def _events(path: Path) -> Iterator[Event]:
 
 
 def _enter(found: Observations, events: Iterable[Event]) -> None:
-    """Enter the events of one process."""
     frames: list[WireFrame] = []
     stacks: list[tuple[Frame, ...]] = []
     not_the_script: set[int] = set()

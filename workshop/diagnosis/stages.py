@@ -117,7 +117,6 @@ class MeasuredStages:
             self._note(NoteKind.NOT_SEEN, f"Nothing more was seen of the script: {self._run.error}")
 
     def _of_ranks(self, first: Measurement) -> Measurement:
-        """The measurement of the first rank, with those of all ranks in it."""
         run = self._run
         run.wait_until_written()
         assert run.lead is not None
@@ -182,7 +181,6 @@ class MeasuredStages:
         return None
 
     def _why_not(self, failed: str) -> str:
-        """Say why a trial of the loading came to nothing."""
         run = self._run
         if run.ended:
             return how_it_ended(run.error) if run.error else "the script ended before"
@@ -253,7 +251,6 @@ class MeasuredStages:
 
 
 def _kept_graphs(observations: Observations) -> list[Note]:
-    """Say it if the script keeps the graphs of its losses."""
     found = []
     for each in observations.kept_graphs[-1:]:
         frames = observations.user_frames_of(each.stack)

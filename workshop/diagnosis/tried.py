@@ -4,7 +4,7 @@ A finding is what is computed for nothing, or a setting with which it is compute
 """
 
 from dataclasses import dataclass, replace
-from enum import Enum, auto
+from enum import Enum
 from typing import Any
 
 import numpy as np
@@ -21,21 +21,26 @@ from workshop.terminal import some_of
 ROUNDING = 0.05
 """The largest difference of results that may be rounding, relative to the largest value."""
 
-SAME_RESULTS = "The results are the same."
-
 
 class NewResults(Enum):
-    """What becomes of the numbers that a training computes."""
+    """What becomes of the numbers that a training computes, in a sentence; empty if it is not known."""
 
-    SAME = auto()
-    OTHER_MATH = auto()
+    SAME = "The results are the same."
+    OTHER_MATH = "{other}"
     """What is computed is known to be something else."""
-    RANDOM = auto()
-    """Random numbers are drawn, so that the results cannot be compared."""
-    UNKNOWN = auto()
-    ROUNDED = auto()
-    """They differ in how they are rounded."""
-    DIFFERENT = auto()
+    RANDOM = (
+        "Whether the results are the same could not be seen, as each pass draws random numbers, as dropout does: see "
+        "whether the loss still falls as it did."
+    )
+    UNKNOWN = ""
+    ROUNDED = (
+        "The results differ only in how they are rounded, by {difference:.0e} of the largest value at most: nothing is "
+        "to be done about that."
+    )
+    DIFFERENT = (
+        "The results differ by up to {difference:.0%} of the largest value, more than rounding does: see whether the "
+        "loss still falls as it did."
+    )
 
 
 @dataclass(frozen=True)
@@ -123,23 +128,8 @@ class TriedChange:
     @property
     def results(self) -> str:
         """The same in a sentence; empty if it is not known."""
-        match self.new_results:
-            case NewResults.SAME:
-                return SAME_RESULTS
-            case NewResults.OTHER_MATH:
-                return self.cause.other_results[self.trial.setting]
-            case NewResults.RANDOM:
-                return (
-                    "Whether the results are the same could not be seen, as each pass draws random numbers, as dropout "
-                    "does: see whether the loss still falls as it did."
-                )
-            case NewResults.ROUNDED:
-                by = f"by {self.trial.difference:.0e} of the largest value at most"
-                return f"The results differ only in how they are rounded, {by}: nothing is to be done about that."
-            case NewResults.DIFFERENT:
-                by = f"by up to {self.trial.difference:.0%} of the largest value, more than rounding does"
-                return f"The results differ {by}: see whether the loss still falls as it did."
-        return ""
+        other = self.cause.other_results.get(self.trial.setting, "")
+        return self.new_results.value.format(other=other, difference=self.trial.difference)
 
     def as_dict(self) -> dict[str, Any]:
         """Return plain values for JSON."""

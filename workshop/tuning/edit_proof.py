@@ -75,7 +75,6 @@ def why_not_written(found: Tuning, proof: bool) -> str:
 
 
 def _why_not(edit: LoaderEdit, script: str, is_module: bool, seconds: float) -> str:
-    """Why an edit cannot be proven; empty if it can."""
     if script == "torchrun" and not Path(script).is_file():
         return "the judge compares scripts that train in one process, and this one has several."
     if is_module:

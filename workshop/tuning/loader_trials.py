@@ -170,6 +170,5 @@ def ceiling_ms(headroom: MeasuredSteps, as_it_is: Stage) -> float:
 
 
 def _computing_s(reports: Sequence[StepReport]) -> float:
-    """The seconds that a step takes, apart from its wait for data."""
     computing_s = sum(report.seconds - report.phases[Phase.DATA_WAIT] for report in reports)
     return computing_s / sum(report.steps for report in reports)

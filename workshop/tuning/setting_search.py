@@ -105,7 +105,6 @@ class SettingSearch(TriedSettings):
 
     @property
     def _with_workers(self) -> list[LoaderSettings]:
-        """The settings with workers that have loaded."""
         return [tried.settings for tried in self.measured if tried.settings.workers]
 
     def _try(self, settings: LoaderSettings) -> Iterator[LoaderSettings]:

@@ -159,7 +159,6 @@ class TunedRun:
         return search, memory
 
     def _searched(self, trials: LoaderTrials, origin: LoaderOrigin) -> Tuning:
-        """Go through the trials, and say what came of them."""
         interrupted = False
         try:
             if trials.go_through(self.until_s):
@@ -181,7 +180,6 @@ class TunedRun:
     # The result
 
     def _result(self, reason: AdviceReason, **more: Any) -> Tuning:
-        """What is known, with an advice."""
         ranks, machine, crash = 1 + len(self.run.others), self.load.end(), self.run.crash
         known = {"notes": tuple(self.notes), "ranks": ranks, "machine": machine, "crash": crash}
         return replace(self.known, reason=reason, **known, **more)

@@ -63,7 +63,6 @@ def inference_mode(model: nn.Module, inputs: Any, options: Any) -> Iterator[Pass
 
 
 def _fills(made: SettingMade, _: str = "") -> bool:
-    """Return whether a call fills gradients with zeros."""
     return made.function == "zero_grad" and "False" in made.values
 
 

@@ -277,5 +277,4 @@ def _gradients(roots: list[torch.Tensor], wanted: Iterable[torch.Tensor], shown:
 
 
 def _optimized() -> set[nn.Parameter]:
-    """The parameters of all optimizers."""
     return {parameter for each in all_optimizers() for parameter in parameters_of(each)}
