@@ -86,6 +86,5 @@ def _pageable_copy(measurement: Measurement, synchronized: MeasuredSteps) -> lis
 
 def _tried(change: TriedChange) -> str:
     about, before_ms, after_ms = change.trial.about, change.trial.as_it_is_s * 1e3, change.trial.changed_s * 1e3
-    return (
-        f" Tried: a copy of {about} took {before_ms:.2f} ms, from pinned memory {after_ms:.2f}. {NewResults.SAME.value}"
-    )
+    took = f"a copy of {about} took {before_ms:.2f} ms, from pinned memory {after_ms:.2f}"
+    return f" Tried: {took}. {NewResults.SAME.value}"
