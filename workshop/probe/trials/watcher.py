@@ -34,9 +34,6 @@ Declared = TypeVar("Declared", bound=Callable[..., Any])
 ENOUGH = 3
 """Times, at least, that something must be seen to be taken for what the script always does."""
 
-MIN_IN_VAIN = 0.2
-"""Share of the positions, at least, that are computed for nothing if it is tried what a step takes without them."""
-
 
 class Watcher(Listener):
     """Hears of the steps from when it is made until its end, and notes what it finds."""
