@@ -181,7 +181,7 @@ class TunedRun:
 
     def _result(self, reason: AdviceReason, **more: Any) -> Tuning:
         ranks, machine, crash = 1 + len(self.run.others), self.load.end(), self.run.crash
-        known = {"notes": tuple(self.notes), "ranks": ranks, "machine": machine, "crash": crash}
+        known: dict[str, Any] = {"notes": tuple(self.notes), "ranks": ranks, "machine": machine, "crash": crash}
         return replace(self.known, reason=reason, **known, **more)
 
     def _with_limits(self, found: Tuning, origin: LoaderOrigin, steps: MeasuredSteps) -> Tuning:

@@ -14,5 +14,5 @@ def findings(measurement: Measurement) -> list[Finding]:
     """Return the bottlenecks, those with the largest potential speedup first."""
     of_all = (data_wait_findings, other_work_findings, computing_findings, gpu_findings, tried_findings)
     found = [each for of_one in of_all for each in of_one(measurement)]
-    shares = {phase: measurement.table.share(phase) for phase in Phase}
-    return in_order([within_phase(each, shares[Phase(each.phase)]) if each.phase else each for each in found])
+    shares = {str(phase): measurement.table.share(phase) for phase in Phase}
+    return in_order([within_phase(each, shares[each.phase]) if each.phase else each for each in found])

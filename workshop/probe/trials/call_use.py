@@ -25,6 +25,9 @@ from workshop.probe.trials.trial_race import Pass
 from workshop.probe.trials.watcher import ENOUGH, Watcher, watches_for
 from workshop.probe.user_names import name_in
 
+MIN_CALLS = 3
+"""Calls from a line, at least, that were in no backward pass, and never one that was, if it needs no graph."""
+
 MAX_CALLS = 8
 """Calls before it, at most, that a call is compared with."""
 
@@ -157,7 +160,7 @@ class CallUse(Watcher):
         self._open.append(call)
         counts = self._counts.get(module, [])
         in_vain = self._in_vain[call.site] if call.makes_graph and call.site not in self._reached else 0
-        if in_vain >= ENOUGH and call.site not in self.tried:
+        if in_vain >= MIN_CALLS and call.site not in self.tried:
             self.tried.add(call.site)
             self._try_without_graph(call, inputs, options, in_vain / max(self.steps - 1, 1))
         if module in self.tried or len(counts) < ENOUGH or len({*counts}) > 1:

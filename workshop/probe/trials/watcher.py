@@ -31,7 +31,7 @@ ModelPasses: TypeAlias = Callable[[nn.Module, Any, Any], Passes]
 OptimizerPasses: TypeAlias = Callable[[Optimizer], Passes]
 Declared = TypeVar("Declared", bound=Callable[..., Any])
 
-ENOUGH = 3
+ENOUGH = 4
 """Times, at least, that something must be seen to be taken for what the script always does."""
 
 
