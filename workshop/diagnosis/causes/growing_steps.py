@@ -24,9 +24,6 @@ STEEP_GROWTH = 2.0
 """The factor, at least, by which steps grow if it need not be in both halves: along a line is enough, as other
 programs start at once."""
 
-GROWTH_MARGIN = 1.3
-"""The factor by which steps that grow may cost more when they are measured the next time, or for longer."""
-
 MIN_STEPS_TO_GROW = 12
 """Steps, at least, in which a trend can be told from chance."""
 
@@ -61,7 +58,6 @@ def growing_steps(timeline: Timeline) -> list[Finding]:
             GROWING_STEPS,
             GROWING_STEPS.words.format(first_ms=quarters[0] * 1e3, last_ms=quarters[3] * 1e3),
             gain=float(mean / at_first),
-            margin=GROWTH_MARGIN,
             phase=max(by_phase, key=by_phase.__getitem__),
             path=line.path,
             ms_a_step=float(grown * 1e3),
