@@ -22,9 +22,8 @@ from machine import machine
 
 from workshop.diagnosis.diagnosis import Diagnosis, diagnose
 from workshop.diagnosis.measurement import NoteKind
-from workshop.diagnosis.stages import measure
+from workshop.diagnosis.stages import CLOSER_STEPS, measure
 from workshop.diagnosis.tried import tried_changes
-from workshop.diagnosis.tried_stages import CLOSER_STEPS
 from workshop.probe.cause import CausePlace
 from workshop.probe.messages import AsItIs
 from workshop.probe.trials import tried_causes

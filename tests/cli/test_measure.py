@@ -531,3 +531,14 @@ def test_the_table_fits_a_terminal(
     assert [line.split("  ")[0] for line in lines[4:12]] == [*Phase, "together"]
     assert max(map(len, lines[:12])) <= 80
     assert any(line.startswith(says) for line in lines[12:])
+
+
+@pytest.mark.parametrize(("other_cores", "hidden"), [(1.5, True), (0.0, False)])
+def test_where_no_cause_is_found_beside_other_programs_they_may_hide_one(
+    other_cores: float, hidden: bool, capsys: pytest.CaptureFixture[str]
+) -> None:
+    print_diagnosis("mine.py", diagnose(Measurement(AS_IT_IS, machine=OtherLoad(2, other_cores))))
+    shown = " ".join(capsys.readouterr().out.split())
+    says = "None of the known causes was found. The largest phase is data wait, 80% of a step."
+    assert f"{says}{' The load of other programs may hide causes.' * hidden}" in shown
+    assert hidden == ("may hide causes" in shown)

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from conftest import Run
 
-from workshop.diagnosis.how_often import decided_by
+from workshop.diagnosis.causes.other_work import decided_by
 from workshop.diagnosis.samples import Observations
 from workshop.probe.observations import SettingMade
 from workshop.profiles.stacks import Frame

@@ -6,8 +6,7 @@ from pathlib import Path
 import pytest
 from made_measurements import made_steps
 
-from workshop.diagnosis.diagnosis import diagnose
-from workshop.diagnosis.line_table import line_table
+from workshop.diagnosis.diagnosis import diagnose, line_table
 from workshop.diagnosis.measurement import Measurement
 from workshop.diagnosis.samples import ENTER, PROBE, read_observations
 from workshop.probe.event_file import EventFile

@@ -13,8 +13,8 @@ from workshop.cli.measurement_text import print_diagnosis
 from workshop.diagnosis.diagnosis import diagnose
 from workshop.diagnosis.measurement import Measurement
 from workshop.diagnosis.samples import Observations
+from workshop.diagnosis.stages import _untold
 from workshop.diagnosis.tried import NewResults, is_faster, tried_changes
-from workshop.diagnosis.tried_stages import _untold
 from workshop.pages.measurement_page import page
 from workshop.probe.observations import SettingMade, Trial
 from workshop.probe.phases import Phase

@@ -20,12 +20,12 @@ from workshop.probe.observations import SettingMade, Trial
 from workshop.probe.own_limits import usable_cores
 from workshop.probe.phases import Phase
 from workshop.probe.trials import tried_causes, watchers_for
-from workshop.probe.trials.copy_room import ensure_room
+from workshop.probe.trials.autograd_settings import set_to_none
+from workshop.probe.trials.copies import ensure_room
 from workshop.probe.trials.dense_embedding import DenseEmbedding
-from workshop.probe.trials.once_for_all import once_for_all
 from workshop.probe.trials.other_threads import other_threads
 from workshop.probe.trials.pageable_copy import PinnedCopy
-from workshop.probe.trials.set_to_none import set_to_none
+from workshop.probe.trials.small_operators import once_for_all
 from workshop.probe.trials.trial_race import MAX_ROUNDS, MIN_ROUNDS, ROUNDS, NothingToTryError, race
 from workshop.probe.trials.watcher import ModelTrial
 

@@ -34,8 +34,8 @@ def test_the_script_makes_it() -> None:
     origin = origin_of(found, found.iterated[0])
     assert (origin.path, origin.line, origin.library) == ("/me/train.py", 12, "")
     assert origin.where == "line 12 of train.py"
-    assert not origin.changes
-    assert not origin.is_remade
+    assert not found.changes(origin.seen)
+    assert not found.is_remade(origin.seen)
 
 
 def test_a_library_makes_it_and_its_argument_is_named() -> None:
@@ -65,6 +65,5 @@ def test_a_dataset_that_changes_and_a_loader_that_is_made_anew() -> None:
     found = Observations(
         iterated=[iterated(0, dataset_state="a"), iterated(1, dataset_state="b")], made={0: (SCRIPT,), 1: (SCRIPT,)}
     )
-    origin = origin_of(found, found.iterated[0])
-    assert origin.changes
-    assert origin.is_remade
+    assert found.changes(found.iterated[0])
+    assert found.is_remade(found.iterated[0])

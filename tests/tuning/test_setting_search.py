@@ -5,6 +5,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
+from workshop.noise import ERROR_RATE, change
 from workshop.probe.loader_settings import LoaderSettings
 from workshop.runs.other_load import OtherLoad
 from workshop.tuning.setting_search import SettingSearch
@@ -213,6 +214,27 @@ def test_what_other_programs_may_have_made_is_undecided_and_told() -> None:
     )
     search.slows_by = lambda: 1.0
     assert search.taken
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_settings_are_named_only_if_all_of_their_interval_is_a_speedup(seed: int) -> None:
+    search, _ = found(two_cores, LoaderSettings(0), 2.0, seed, noise=1.0)
+    reason = search.reason(interrupted=False)
+    if reason.kind is AdviceKind.MAYBE_NOISE:
+        assert reason.settings
+        saved = change(*(search.of(each).blocks_ms for each in (reason.settings, search.present)))
+        assert saved.mean > saved.margin(ERROR_RATE)
+    else:
+        assert (reason.settings is None) == (search.taken is None)
+
+
+def test_what_is_within_the_noise_is_not_named() -> None:
+    search = SettingSearch(LoaderSettings(0), 2.0)
+    for settings in search.trials():
+        search.add(settings, [10.0, 80.0, 25.0, 105.0] if settings.workers else [10.0, 90.0, 20.0, 120.0])
+    found = Tuning(search.reason(interrupted=False), present=search.present)
+    assert (found.reason, found.is_noise) == (AdviceReason(AdviceKind.TOO_NOISY), True)
+    assert found.says == "no other setting is faster by more than the noise of these steps."
 
 
 def test_another_way_to_start_workers_if_none_can_load() -> None:

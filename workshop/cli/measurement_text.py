@@ -9,9 +9,8 @@ from workshop.cli.finding_text import print_findings
 from workshop.cli.output import console, filled
 from workshop.cli.result_text import bar, figures, filled_crash
 from workshop.diagnosis.causes.data_wait import OF_WORKERS
-from workshop.diagnosis.diagnosis import Diagnosis
+from workshop.diagnosis.diagnosis import Diagnosis, LineTime
 from workshop.diagnosis.findings import MIN_GAIN, Finding
-from workshop.diagnosis.line_table import LineTime
 from workshop.diagnosis.measurement import Measurement
 from workshop.diagnosis.tried import TriedChange, tried_changes
 from workshop.probe.phases import COMPUTING, TRACED, Phase
@@ -55,7 +54,7 @@ def print_diagnosis(name: str, diagnosis: Diagnosis) -> None:
         out.print(f"\n{_gain(steps, diagnosis.headroom, causes, rough)}")
     print_findings(causes, rough, "faster")
     if not causes:
-        out.print(f"\n{_as_it_should_be(found.table)}")
+        out.print(Text(f"\n{filled(_as_it_should_be(found.table, hidden=bool(rough)))}"))
     if says := _without_effect(tried_changes(found)):
         out.print(Text(f"\n{filled(says)}"))
 
@@ -110,13 +109,10 @@ def _gain(steps: MeasuredSteps, headroom: MeasuredSteps, causes: list[Finding], 
     return says if ratio < WORTH_IT or rough else f"{says}\nNo data pipeline can gain more than that."
 
 
-def _as_it_should_be(steps: MeasuredSteps) -> str:
+def _as_it_should_be(steps: MeasuredSteps, hidden: bool) -> str:
+    """Say what a step is where no cause was found; beside other programs, causes may be `hidden`."""
     largest = max(Phase, key=lambda phase: steps.phases_s.get(phase, 0.0))
+    says = f": {steps.share(*COMPUTING):.0%} of a step is computing, most of it {largest}."
     if largest not in COMPUTING:
-        return (
-            f"None of the known causes was found. The largest phase is {largest}, {steps.share(largest):.0%} of a step."
-        )
-    most = max(COMPUTING, key=lambda phase: steps.phases_s[phase])
-    return (
-        f"None of the known causes was found: {steps.share(*COMPUTING):.0%} of a step is computing, most of it {most}."
-    )
+        says = f". The largest phase is {largest}, {steps.share(largest):.0%} of a step."
+    return f"None of the known causes was found{says}{' The load of other programs may hide causes.' * hidden}"

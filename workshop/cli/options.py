@@ -15,9 +15,6 @@ INSTRUCTORS = "For instructors"
 
 DEFAULT_SCRIPT = Path("train.py")
 
-MIN_BUDGET_S = 10.0
-"""Seconds, at least, of a budget: in less, nothing is decided."""
-
 COMMAND_FOLLOWS = {"ignore_unknown_options": True, "allow_interspersed_args": False}
 """Everything after the first word that is not an option belongs to the command that is run."""
 
@@ -83,6 +80,8 @@ def budget_of(text: str) -> float:
     Raises:
         typer.BadParameter: it is no time, or too short.
     """
+    from workshop.judge.contest import MIN_BUDGET_S
+
     if (seconds := seconds_of(text)) < MIN_BUDGET_S:
         raise typer.BadParameter(f"is {MIN_BUDGET_S:.0f} seconds at least", param_hint="--budget")
     return seconds

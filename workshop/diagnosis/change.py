@@ -104,7 +104,6 @@ def _step(steps: Values) -> tuple[float, list[float]]:
 
 
 def _in_phase(steps: Values, phase: Phase) -> tuple[float, list[float]]:
-    """Return the same for a phase of a step."""
     return steps["phases_s"][phase] / steps["count"] * 1e3, [block[phase] for block in steps["blocks_ms"]]
 
 
@@ -147,7 +146,6 @@ def _of_lines(before: Values, after: Values, least_ms: float, phases: Mapping[st
 
 
 def _key(line: Values) -> tuple[str, str, str]:
-    """The phase, the function and the text of a line."""
     return line["phase"], line["function"], line["text"]
 
 

@@ -1,19 +1,42 @@
 """The diagnosis of a measurement: the bottlenecks, and the lines that take each phase's time."""
 
 import linecache
+import math
+from collections import Counter
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from workshop.diagnosis.causes import findings
 from workshop.diagnosis.causes.growing_steps import getting_shorter
-from workshop.diagnosis.comparable_stages import comparable
 from workshop.diagnosis.findings import Finding, in_order
-from workshop.diagnosis.line_table import LineTime, line_table
+from workshop.diagnosis.loading import MIN_CORES_USED, Loading
 from workshop.diagnosis.measurement import Measurement, Note, NoteKind
 from workshop.diagnosis.ranks import slow_rank, waits_ms
 from workshop.diagnosis.tried import tried_changes
-from workshop.probe.phases import Phase
+from workshop.diagnosis.user_lines import time_by_line
+from workshop.probe.phases import COMPUTING, Phase
+from workshop.probe.stack_sampler import PERIOD_S
+from workshop.profiles.stacks import Frame
 from workshop.runs.measured_steps import MeasuredSteps
+
+
+@dataclass(frozen=True)
+class LineTime:
+    """The time that a phase spends in a line of user code, including its calls into libraries."""
+
+    phase: str
+    file: str
+    line: int | None
+    function: str
+    process: str
+    """"training" or "worker"."""
+    ms_a_step: float
+    share: float
+    """The share of a step's time."""
+    text: str
+    """The source of the line."""
+    samples: int
+    """The approximate number of samples that hit the line."""
 
 
 @dataclass(frozen=True)
@@ -83,3 +106,105 @@ def diagnose(measurement: Measurement) -> Diagnosis:
 
 def _of_rank(rank: int, process: str) -> str:
     return f"rank {rank}" if process == "training" else f"rank {rank}, {process}"
+
+
+# The lines of each phase
+
+
+def line_table(measurement: Measurement) -> list[LineTime]:
+    """Return the lines of user code of each phase, in the order of the phases, those with most time first.
+
+    What workers load is divided among the lines of the workers, and a backward pass among the lines of the forward pass
+    that have made its operations.
+    """
+    loading, table = Loading(measurement), []
+    for phase in Phase:
+        paths = measurement.user_paths(measurement.table, phase)
+        process, weights, together = "training", time_by_line(paths), sum(weight for _, weight in paths)
+        if phase == Phase.DATA_WAIT and loading.workers:
+            process, weights = "worker", time_by_line(loading.user_paths(lambda _: True))
+            together = sum(weights.values())
+        elif phase == Phase.BACKWARD and measurement.observations.backward_passes:
+            weights = _of_forward(measurement)
+            together = sum(weights.values())
+        for frame, weight in weights.most_common():
+            part = weight / together
+            text = linecache.getline(frame.path, frame.line or 0).strip()
+            ms, share = part * measurement.table.ms_in(phase), part * measurement.table.share(phase)
+            samples = round(weight / PERIOD_S)
+            table.append(LineTime(phase, frame.path, frame.line, frame.name, process, ms, share, text, samples))
+    return table
+
+
+def _of_forward(measurement: Measurement) -> Counter[Frame]:
+    """The lines of the forward pass, by the time of their operations in the backward pass."""
+    observations = measurement.observations
+    return time_by_line(
+        (observations.user_frames_of(stack), seconds)
+        for each in observations.backward_passes
+        for seconds, _, stack in each.parts
+    )
+
+
+# Whether the stages of a measurement are comparable
+
+
+def comparable(measurement: Measurement) -> tuple[Measurement, list[Note]]:
+    """Return a measurement without the stages whose gain is uncertain, and a sentence on why for each.
+
+    On a busier machine, computing takes longer. So it does after a long wait, in which torch's threads fall asleep: on
+    two cores, a small forward pass of 0.02 ms took 4.4 ms after 50 ms of waiting, and 0.3 ms with one thread.
+    """
+    notes, loading = list[Note](), Loading(measurement)
+    if measurement.circumstances.device == "cuda" or not loading.matters:  # it computes asynchronously; no gain follows
+        return measurement, []
+
+    def if_sure(stage: MeasuredSteps | None, by: str, what: str) -> MeasuredSteps | None:
+        why = _why_unsure(loading, stage, by, what) if stage else ""
+        notes.extend([Note(NoteKind.UNSURE_STAGE, why)] * bool(why))
+        return None if why else stage
+
+    headroom = if_sure(measurement.headroom, "batches from memory", "the headroom is")
+    whole = if_sure(measurement.whole_batches, "whole batches", "what they gain is")
+    tried = {}
+    for workers, steps in measurement.with_workers.items():
+        shorter = loading.steps.ms_in(*COMPUTING) <= steps.ms_in(*COMPUTING)  # these workers may slow it down
+        if shorter or if_sure(steps, f"num_workers={workers}", "what that gains is"):
+            tried[workers] = steps
+    return replace(measurement, headroom=headroom, with_workers=tried, whole_batches=whole), notes
+
+
+def _why_unsure(loading: Loading, stage: MeasuredSteps, by: str, what: str) -> str:
+    """Say why a stage cannot be compared with the steps of the unchanged script; empty if it can.
+
+    It can if the computing differs by less than the gain is, with that difference and without, or than a tenth of a
+    step.
+    """
+    as_it_is, factor = loading.steps, _factor(loading.steps, stage)
+    longer_ms = stage.ms_in(*COMPUTING) * (factor - 1.0)
+    gain_ms = as_it_is.ms_a_step - stage.ms_a_step
+    if abs(longer_ms) < max(min(gain_ms, gain_ms - longer_ms), 0.1 * as_it_is.ms_a_step):
+        return ""
+    if factor < 1:
+        return (
+            f"The machine was busier with {by}: computing took {1 / factor:.1f}x longer than as it is; {what} unsure."
+        )
+    if loading.workers and loading.cores_used > MIN_CORES_USED:
+        return ""
+    longer = f"Computing took {factor:.1f}x longer in the unchanged script than with {by}"
+    workers = ", or the workers were in the way" if loading.workers else ""
+    why = f"other programs were at work{workers}, or torch's threads had to wake up after each wait"
+    return f"{longer}: {why}; {what} unsure."
+
+
+def _factor(one: MeasuredSteps, other: MeasuredSteps) -> float:
+    """How many times longer the same computing took: per step, sample, byte or forward pass, the one nearest 1."""
+    work = [
+        (one.count, other.count),
+        (one.samples, other.samples),
+        (one.batch_bytes, other.batch_bytes),
+        (sum(one.forwards), sum(other.forwards)),
+    ]
+    times = [each.ms_in(*COMPUTING) * each.count for each in (one, other)]
+    factors = [times[0] / a / (times[1] / b) for a, b in work if a and b and all(times)]
+    return min(factors, key=lambda factor: abs(math.log(factor)), default=1.0)

@@ -71,8 +71,6 @@ class Finding:
     """What to do about it, in a sentence or two."""
     source: str
     """How `fixed_step_ms` is known: "measured", or what it was estimated from."""
-    figures: str = ""
-    """The figures that lead to it, in words; empty if it was measured as it is."""
     saved_ms: float = 0.0
     """What a step would be shorter by, as far as it was seen."""
     margin: float = 1.0
@@ -95,6 +93,21 @@ class Finding:
     def fixed_step_ms(self) -> float:
         """The shortest duration of a step after the fix."""
         return self.step_ms / self.gain
+
+    @property
+    def figures(self) -> str:
+        """The figures that lead to `fixed_step_ms`, in words; empty if it was measured as it is."""
+        if self.measured and self.margin == 1.0:
+            return ""
+        left_ms = self.step_ms - self.saved_ms
+        seen = self.step_ms / left_ms
+        says = [
+            f"{self.step_ms:.1f} ms without {self.saved_ms:.1f} ms are {left_ms:.1f} ms, {seen:.2f}x",
+            f"{self.margin - 1:.0%} more gain for what follows from it, {1 + self.margin * (seen - 1):.2f}x",
+            *[f"{self.gain_low:.2f}x if half of it is saved"] * (not self.measured),
+            *[f"limited to {self.gain:.2f}x, the most that can be gained there"] * (self.gain == self.max_gain),
+        ]
+        return "; ".join(says)
 
     @property
     def basis(self) -> str:
@@ -145,8 +158,9 @@ class Finding:
 
     def as_dict(self) -> dict[str, Any]:
         """Return the finding as plain values for JSON."""
-        derived = {name: getattr(self, name) for name in ("step_ms", "fixed_step_ms", "speedup", "fixed", "basis")}
-        return {name: value for name, value in asdict(self).items() if name != "place"} | derived
+        derived = ("step_ms", "fixed_step_ms", "speedup", "fixed", "figures", "basis")
+        values = asdict(self) | {name: getattr(self, name) for name in derived}
+        return {name: value for name, value in values.items() if name != "place"}
 
 
 def finding(
@@ -176,41 +190,29 @@ def finding(
     """
     frame = path[-1] if path else Frame("", "")
     functions = [each.name for each in path if each.name == "<module>" or not each.name.startswith("<")]
-    function = functions[-1] if functions else frame.name
     margin = margin or (1.0 if measured else COST_MARGIN)
-    seen, max_gain = gain, min(max_gain, MAX_GAIN)
-    gain = min(1.0 + margin * (seen - 1.0), max_gain)
+    max_gain = min(max_gain, MAX_GAIN)
+    most = min(1.0 + margin * (gain - 1.0), max_gain)
+    least = low or (gain if measured else 2.0 * gain / (gain + 1.0))
     step_ms = ms_a_step / min(share, 1.0) if share else 0.0  # of what saves nothing, which is not reported
-    left_ms = step_ms / seen
-    figures = (
-        f"{step_ms:.1f} ms without {step_ms - left_ms:.1f} ms are {left_ms:.1f} ms, {seen:.2f}x; "
-        f"{margin - 1:.0%} more gain for what follows from it, {1 + margin * (seen - 1):.2f}x"
-    )
-    half = 2.0 * seen / (seen + 1.0)
-    low = min(low or (seen if measured else half), gain)
-    if not measured:
-        figures += f"; {low:.2f}x if half of it is saved"
-    if gain == max_gain:
-        figures += f"; limited to {max_gain:.2f}x, the most that can be gained there"
     return Finding(
         cause=cause.name,
         place=cause.place,
         phase=phase,
         file=frame.path,
         line=frame.line,
-        function=function,
+        function=functions[-1] if functions else frame.name,
         process=process,
         ms_a_step=ms_a_step,
         share=min(share, 1.0),
-        gain=gain,
-        gain_low=low,
+        gain=most,
+        gain_low=min(least, most),
         measured=measured,
         words=words,
-        saved_ms=step_ms - left_ms,
+        saved_ms=step_ms - step_ms / gain,
         margin=margin,
         max_gain=max_gain,
         source="measured" if measured else basis,
-        figures="" if measured and margin == 1.0 else figures,
         decided_in=decided_in,
         beside=beside or {},
     )
@@ -222,10 +224,9 @@ def within_phase(found: Finding, share: float) -> Finding:
     A gain that was measured may be more, as of workers that hinder the computing, too.
     """
     max_gain = 1.0 + max(found.margin, COST_MARGIN) * (gain_of(1.0, 1.0 - share) - 1.0)
-    if found.measured or not found.phase or found.gain <= max_gain:
+    if found.measured or found.gain <= max_gain:
         return found
-    figures = f"{found.figures}; limited to {max_gain:.2f}x, as {found.phase} has {share:.0%} of a step"
-    return replace(found, gain=max_gain, gain_low=min(found.gain_low, max_gain), max_gain=max_gain, figures=figures)
+    return replace(found, gain=max_gain, gain_low=min(found.gain_low, max_gain), max_gain=max_gain)
 
 
 def gain_of(before_ms: float, after_ms: float) -> float:

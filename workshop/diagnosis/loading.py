@@ -119,23 +119,6 @@ class Loading:
         return [1e3 * each for number, each in enumerate(durations_s) if number not in within]
 
     @property
-    def _at_same_line(self) -> list[LoaderIterated]:
-        """The epochs of all DataLoaders that were made in the line of this one."""
-        made = self.observations.made
-        number = self.loader.loader if self.loader else -1
-        return [each for each in self.observations.iterated if made.get(each.loader) == made.get(number)]
-
-    @property
-    def is_remade(self) -> bool:
-        """Whether its line makes one DataLoader after the other."""
-        return len({each.loader for each in self._at_same_line}) > 1
-
-    @property
-    def changes(self) -> bool:
-        """Whether the script changes the dataset between epochs, which workers that are kept do not see."""
-        return len({each.dataset_state for each in self._at_same_line}) > 1
-
-    @property
     def share(self) -> float:
         """The share of data wait in a step."""
         return self.measurement.table.share(Phase.DATA_WAIT)

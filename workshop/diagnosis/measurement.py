@@ -12,9 +12,6 @@ from workshop.runs.measured_steps import MeasuredSteps
 from workshop.runs.other_load import OtherLoad
 from workshop.runs.script_error import ScriptError
 
-UNDISTURBED_SHARE = 0.1
-"""Share of the steps that are nearly as short on a busy machine as on a quiet one."""
-
 
 class NoteKind(Enum):
     """What is said beside the figures of a measurement."""
@@ -80,12 +77,13 @@ class Measurement:
     def undisturbed_ms(self) -> float:
         """The milliseconds of a step: the mean, and on a busy machine those of the steps that it disturbed least.
 
-        A trial gives the shortest of some passes. Beside those, the mean step of a busy machine is too long.
+        A trial gives the shortest of some passes. Beside those, the mean step of a busy machine is too long. A tenth of
+        the steps are nearly as short as on a quiet one.
         """
         durations_s = sorted(self.steps.durations_s)
         if not durations_s or self.machine is None or not self.machine.busy:
             return self.steps.ms_a_step
-        return durations_s[int(UNDISTURBED_SHARE * len(durations_s))] * 1e3
+        return durations_s[len(durations_s) // 10] * 1e3
 
     def user_paths(self, steps: MeasuredSteps, *phases: Phase) -> list[tuple[Path, float]]:
         """Return user-code frames and weight of each sample of the training thread in these steps and phases."""

@@ -34,9 +34,6 @@ PROBE = str(Path(probe.__file__).parent)
 ENTER = "enter", str(Path(PROBE) / "phase_clock.py")
 """The function and the file of what may wait for the GPU as a phase begins: for what other lines have asked of it."""
 
-MAX_WEIGHT_S = 1.0
-"""Seconds between two samples, at most: after more, the whole process was held up."""
-
 
 @dataclass(frozen=True)
 class Sample:
@@ -83,6 +80,19 @@ class Observations:
     def repeats(self, loader: LoaderIterated) -> bool:
         """Return whether each of several workers would go through the whole dataset."""
         return loader.iterable and not (self.asks_for_worker or loader.shares_out)
+
+    def epochs_of_line(self, loader: LoaderIterated) -> list[LoaderIterated]:
+        """Return the epochs of all DataLoaders that were made in the line of this one."""
+        site = self.made.get(loader.loader)
+        return [each for each in self.iterated if self.made.get(each.loader) == site]
+
+    def is_remade(self, loader: LoaderIterated) -> bool:
+        """Return whether its line makes one DataLoader after the other."""
+        return len({each.loader for each in self.epochs_of_line(loader)}) > 1
+
+    def changes(self, loader: LoaderIterated) -> bool:
+        """Return whether the script changes its dataset between epochs, which workers that are kept do not see."""
+        return len({each.dataset_state for each in self.epochs_of_line(loader)}) > 1
 
     def of(self, role: Role, begin_s: float, end_s: float) -> list[Sample]:
         """Return the samples of threads with this role between two times."""
@@ -149,7 +159,6 @@ def _events(path: Path) -> Iterator[Event]:
 
 
 def _enter(found: Observations, events: Iterable[Event]) -> None:
-    """Enter the events of one process."""
     frames: list[WireFrame] = []
     stacks: list[tuple[Frame, ...]] = []
     not_the_script: set[int] = set()
@@ -185,7 +194,7 @@ def _enter(found: Observations, events: Iterable[Event]) -> None:
             case SettingMade():
                 found.settings.append(event)
     for before, now in pairwise(sorted(taken)):
-        weight_s = min(now - before, MAX_WEIGHT_S)
+        weight_s = min(now - before, 1.0)  # after more, the whole process was held up
         found.samples += [
             Sample(now, weight_s, pid, role, phase, stacks[stack])
             for role, phase, stack in taken[now]

@@ -1,15 +1,19 @@
-"""Measures any training script in stages: as it is, with batches from memory, with other numbers of workers."""
+"""Measures any training script in stages: as it is, with batches from memory, with other workers, with changes."""
 
 import math
 import time
 from dataclasses import replace
 
+from workshop.diagnosis.findings import MIN_SHARE_OF_STEP
 from workshop.diagnosis.loading import Loading, other_workers
 from workshop.diagnosis.measurement import Measurement, Note, NoteKind
 from workshop.diagnosis.samples import Observations, observations_of
-from workshop.diagnosis.tried_stages import look_closer, try_changes
+from workshop.probe.cause import FirstLook, Moment, TriedCause
 from workshop.probe.loader_settings import LoaderSettings
-from workshop.probe.messages import AsItIs, LoadWith, StepUnit, Synchronized
+from workshop.probe.messages import AsItIs, LoadWith, LookCloser, StepUnit, Synchronized, TryCauses
+from workshop.probe.own_limits import usable_cores
+from workshop.probe.phases import Phase
+from workshop.probe.trials import causes_at, tried_causes
 from workshop.runs.measured_steps import MeasuredSteps
 from workshop.runs.script import Say
 from workshop.runs.script_error import UnseenError
@@ -26,10 +30,11 @@ from workshop.runs.staged_run import (
 MAX_DURATION_S = 55.0
 """Seconds, at most, after which something is still tried that takes longer than a few."""
 
-MAX_WARM_UP = 4.0
-"""Times the measuring time, at most, that the warm-up of a number of workers may take."""
+CLOSER_STEPS = 2
+"""Steps in which backward passes are attributed to lines; these also warm the script up."""
 
-UNTRIED = "Stopped by Ctrl-C, before other numbers of workers were tried to the end: what they would gain is not known."
+WATCHED_S = 4.0
+"""Seconds, at most, in which it is watched what is computed in vain."""
 
 
 def measure(
@@ -52,67 +57,208 @@ def measure(
     """
     all_s = seconds * (2 if headroom else 1)
     with led(script, arguments, is_module, say, f"it takes about {all_s:.0f} s") as (run, load):
-        return replace(_in_stages(run, script, seconds, headroom, thorough), machine=load.end())
+        until_s = math.inf if thorough else time.monotonic() + MAX_DURATION_S
+        found = MeasuredStages(run, script, seconds).measurement(headroom, until_s)
+        return replace(found, machine=load.end())
 
 
-def _in_stages(run: StagedRun, name: str, seconds: float, headroom: bool, thorough: bool) -> Measurement:
-    """Lead a script through the stages, and put together what is measured in them."""
-    until_s = time.monotonic() + MAX_DURATION_S
-    look_closer(run, WARM_UP_STEPS)
-    as_it_is = measure_as_it_is(run, name, f"measuring its steps for {seconds:g} s", seconds)
-    notes = _unseen(run)
-    if run.unit != StepUnit.OPTIMIZER:
-        says = f"No optimizer of torch ends a step of this script: a step is a {run.unit}."
-        notes.append(Note(NoteKind.OTHER_STEP, says))
-    if run.batches["elsewhere"]:
-        says = "Batches are loaded in another thread: the wait for them is under other."
-        notes.append(Note(NoteKind.LOADED_ELSEWHERE, says))
-    synchronized = run.measure(Synchronized(), seconds / 2) if run.circumstances.device == "cuda" else None
-    found = Measurement(
-        as_it_is.together,
-        synchronized.together if synchronized else None,
-        notes=tuple(notes),
-        circumstances=run.circumstances,
-    )
-    if run.others:
-        return replace(_of_ranks(found, run), crash=run.crash)
-    reached, why_not = measure_headroom(run, as_it_is, seconds / 2, headroom)
-    found = _with_headroom(run, found, reached, why_not, seconds)
-    found = try_changes(run, found, math.inf if thorough else until_s - time.monotonic())
-    said = (*found.notes, *_kept_graphs(found.observations), *_unseen(run))
-    return replace(found, notes=tuple(dict.fromkeys(said)), crash=run.crash)
+class MeasuredStages:
+    """Leads a script through the stages, and notes what their figures do not show.
 
+    Args:
+        run: the script.
+        name: what it is called.
+        seconds: how long its steps are measured as they are.
+    """
 
-def _unseen(run: StagedRun) -> list[Note]:
-    """Say it if the script went on, and was not seen any more."""
-    if not isinstance(run.error, UnseenError):
-        return []
-    return [Note(NoteKind.NOT_SEEN, f"Nothing more was seen of the script: {run.error}")]
+    def __init__(self, run: StagedRun, name: str, seconds: float) -> None:
+        self._run, self._name, self._seconds = run, name, seconds
+        self._notes: list[Note] = []
 
+    def measurement(self, headroom: bool, until_s: float) -> Measurement:
+        """Return all that is measured.
 
-def _of_ranks(first: Measurement, run: StagedRun) -> Measurement:
-    """The measurement of the first rank, with those of all ranks in it."""
-    run.wait_until_written()
-    assert run.lead is not None
-    steps = {run.lead: first.steps, **run.of_others(AsItIs())}
-    synchronized = {run.lead: first.synchronized, **run.of_others(Synchronized())}
-    notes = (*first.notes, *[Note(NoteKind.INTERRUPTED, INTERRUPTED)] * run.interrupted)
-    observed = {rank: observations_of(run, rank) for rank in sorted(steps)}
-    ranks = {
-        rank: replace(
-            first,
-            steps=steps[rank],
-            synchronized=synchronized.get(rank),
-            notes=(*notes, *_kept_graphs(observed[rank])),
-            observations=observed[rank],
+        Args:
+            headroom: whether batches from memory are wanted.
+            until_s: until when, by `time.monotonic`, something is tried that takes longer than a few seconds.
+        """
+        run = self._run
+        self._look_closer()
+        as_it_is = measure_as_it_is(run, self._name, f"measuring its steps for {self._seconds:g} s", self._seconds)
+        self._note_if_unseen()
+        if run.unit != StepUnit.OPTIMIZER:
+            says = f"No optimizer of torch ends a step of this script: a step is a {run.unit}."
+            self._note(NoteKind.OTHER_STEP, says)
+        if run.batches["elsewhere"]:
+            says = "Batches are loaded in another thread: the wait for them is under other."
+            self._note(NoteKind.LOADED_ELSEWHERE, says)
+        synchronized = run.measure(Synchronized(), self._seconds / 2) if run.circumstances.device == "cuda" else None
+        found = Measurement(
+            as_it_is.together,
+            synchronized.together if synchronized else None,
+            circumstances=run.circumstances,
         )
-        for rank in sorted(steps)
-    }
-    return replace(ranks[min(ranks)], ranks=ranks)
+        if run.others:
+            return self._of_ranks(found)
+        reached, why_not = measure_headroom(run, as_it_is, self._seconds / 2, headroom)
+        run.wait_until_written()
+        if why_not:
+            self._note(NoteKind.INTERRUPTED if run.interrupted else NoteKind.NO_HEADROOM, why_not)
+        found = replace(found, headroom=reached, observations=observations_of(run))
+        if found.observations.lost:
+            says = f"Part of what the script did could not be recorded: {found.observations.lost}."
+            self._note(NoteKind.NOT_SEEN, says)
+        if reached:
+            tried = self._with_workers(Loading(found))
+            found = replace(found, with_workers=tried, whole_batches=self._whole_batches(Loading(found)))
+        found = self._with_trials(found, until_s - time.monotonic())
+        self._notes += _kept_graphs(found.observations)
+        self._note_if_unseen()
+        return replace(found, notes=tuple(dict.fromkeys(self._notes)), crash=run.crash)
+
+    def _note(self, kind: NoteKind, says: str) -> None:
+        self._notes.append(Note(kind, says))
+
+    def _note_if_unseen(self) -> None:
+        """Say it if the script went on, and was not seen any more."""
+        if isinstance(self._run.error, UnseenError):
+            self._note(NoteKind.NOT_SEEN, f"Nothing more was seen of the script: {self._run.error}")
+
+    def _of_ranks(self, first: Measurement) -> Measurement:
+        run = self._run
+        run.wait_until_written()
+        assert run.lead is not None
+        steps = {run.lead: first.steps, **run.of_others(AsItIs())}
+        synchronized = {run.lead: first.synchronized, **run.of_others(Synchronized())}
+        if run.interrupted:
+            self._note(NoteKind.INTERRUPTED, INTERRUPTED)
+        ranks = {}
+        for rank in sorted(steps):
+            observed = observations_of(run, rank)
+            ranks[rank] = replace(
+                first,
+                steps=steps[rank],
+                synchronized=synchronized.get(rank),
+                notes=(*self._notes, *_kept_graphs(observed)),
+                observations=observed,
+            )
+        return replace(ranks[min(ranks)], ranks=ranks, crash=run.crash)
+
+    # Other ways to load
+
+    def _with_workers(self, loading: Loading) -> dict[int, MeasuredSteps]:
+        """Measure the same loop with other numbers of workers if that may help."""
+        tried, run = dict[int, MeasuredSteps](), self._run
+        own = loading.loader.settings if loading.loader else LoaderSettings()
+        for workers in other_workers(loading):
+            stage = LoadWith(own.with_other_workers(workers))
+            if run.ended and not run.error:
+                run.start_again("for other numbers of workers")
+                run.go_to(stage)
+                run.take_epoch(self._seconds)  # at its end, the script's own workers are ended
+            if steps := self._loaded(stage, f"num_workers={workers}", "other numbers of workers"):
+                tried[workers] = steps
+            if run.error or run.interrupted:
+                break
+        return tried
+
+    def _whole_batches(self, loading: Loading) -> MeasuredSteps | None:
+        """Measure the same loop with batches that are taken at once, if they are put together from single samples."""
+        run = self._run
+        if run.error or run.interrupted or not loading.matters or not (loading.loader and loading.loader.singles):
+            return None
+        stage = LoadWith(replace(loading.loader.settings, workers=0, whole_batches=True))
+        if run.ended:
+            run.start_again("for whole batches")
+        return self._loaded(stage, "whole batches", "whole batches", "its dataset takes no list of indices")
+
+    def _loaded(
+        self, stage: LoadWith, what: str, of_kind: str, failed: str = "nothing could be loaded"
+    ) -> MeasuredSteps | None:
+        """Measure steps whose batches are loaded otherwise; if that comes to nothing, note why."""
+        run = self._run
+        run.script.tell(f"trying it with {what}")
+        steps = run.measure_loading(stage, self._seconds / 4, warm_up_s=self._seconds)
+        if run.interrupted:
+            says = f"Stopped by Ctrl-C, before {of_kind} were tried to the end: what they would gain is not known."
+            self._note(NoteKind.INTERRUPTED, says)
+        if steps and not (run.error or run.interrupted):
+            return steps.together
+        if run.error or not run.interrupted:
+            self._note(NoteKind.NO_RESULT, f"Tried {what}, to no result: {self._why_not(failed)}.")
+        return None
+
+    def _why_not(self, failed: str) -> str:
+        run = self._run
+        if run.ended:
+            return how_it_ended(run.error) if run.error else "the script ended before"
+        if run.last and run.last.failure:
+            return f"{failed}: {run.last.failure}"
+        within = f"within {self._seconds:.3g} s"
+        return f"the training did not come to what was loaded {within}; a larger --seconds gives it more time"
+
+    # Other ways to compute, on copies of the model and of the optimizer
+
+    def _look_closer(self) -> None:
+        """Watch a few steps after the first ones in more detail than is possible while steps are timed."""
+        run = self._run
+        tried_causes()  # imports torch, as the script does meanwhile
+        run.take(WARM_UP_STEPS)
+        run.measure(LookCloser(tuple(each.name for each in causes_at(Moment.CLOSER_LOOK))), 0.0, CLOSER_STEPS)
+        look = FirstLook(run.circumstances, cores=usable_cores() // (1 + len(run.others)))
+        for each in causes_at(Moment.BEFORE):
+            if each.is_worth_it(look) and not look.circumstances.compiled:
+                run.measure(TryCauses((each.name,)), 0.0, 1)
+
+    def _with_trials(self, found: Measurement, left_s: float) -> Measurement:
+        """Try other ways to compute, and add what came of it.
+
+        Trials that would take longer together than `left_s` are left out, but not those of a few seconds.
+        """
+        run = self._run
+        if run.unit != StepUnit.OPTIMIZER or run.circumstances.compiled or run.circumstances.distributed:
+            return found
+        look, begun = _look_at(found), list[str]()
+        causes = self._worth_it(found, look, max(left_s - WATCHED_S, 8.0))
+        if not run.ended and found.table.share(Phase.BACKWARD, Phase.OPTIMIZER) > MIN_SHARE_OF_STEP:
+            run.script.tell("watching who uses gradients")
+            run.go_to(TryCauses(tuple(each.name for each in causes_at(Moment.WATCHING))))
+            run.take(12, WATCHED_S)
+        for each in causes:
+            if run.ended:
+                break
+            begun.append(each.name)
+            run.script.tell(f"trying {each.name}")
+            if Phase.VALIDATION in each.phases:
+                _wait_for_validation(run, TryCauses((each.name,)), 2.0 * look.validations_s)
+            else:
+                run.measure(TryCauses((each.name,)), 0.0, 1)
+        observations = observations_of(run)
+        self._notes += _untold(run, causes, begun, observations)
+        return replace(found, observations=observations)
+
+    def _worth_it(self, found: Measurement, look: FirstLook, left_s: float) -> list[TriedCause]:
+        """Return what may bring something, what is soon done first; note what would take too long."""
+
+        def seconds(cause: TriedCause) -> float:
+            return cause.seconds(found.table.ms_in(*cause.phases) / 1e3, look)
+
+        taken, untried = list[TriedCause](), list[str]()
+        for cause in sorted(causes_at(Moment.AFTER), key=seconds):
+            if found.table.share(*cause.phases) < MIN_SHARE_OF_STEP or not cause.is_worth_it(look):
+                continue
+            if seconds(cause) <= left_s:
+                taken.append(cause)
+                left_s -= seconds(cause)
+            else:
+                untried.append(f"{cause.name} (about {seconds(cause):.0f} s)")
+        if untried:
+            says = f"Not tried for lack of time: {', '.join(untried)}; --thorough tries all."
+            self._note(NoteKind.NOT_TRIED, says)
+        return taken
 
 
 def _kept_graphs(observations: Observations) -> list[Note]:
-    """Say it if the script keeps the graphs of its losses."""
     found = []
     for each in observations.kept_graphs[-1:]:
         frames = observations.user_frames_of(each.stack)
@@ -126,72 +272,38 @@ def _kept_graphs(observations: Observations) -> list[Note]:
     return found
 
 
-def _with_headroom(
-    run: StagedRun, found: Measurement, reached: MeasuredSteps | None, why_not: str, seconds: float
-) -> Measurement:
-    """Add the headroom, or why there is none, and the trials of other numbers of workers if these may help."""
-    run.wait_until_written()
-    kind = NoteKind.INTERRUPTED if run.interrupted else NoteKind.NO_HEADROOM
-    notes = (*found.notes, *[Note(kind, why_not)] * bool(why_not))
-    observations = observations_of(run)
-    if observations.lost:
-        says = f"Part of what the script did could not be recorded: {observations.lost}."
-        notes += (Note(NoteKind.NOT_SEEN, says),)
-    found = replace(found, headroom=reached, notes=notes, observations=observations)
-    if not reached:
-        return found
-    tried, failures = _with_workers(run, found, seconds / 4)
-    whole, failed = _whole_batches(run, found, seconds / 4)
-    return replace(found, with_workers=tried, whole_batches=whole, notes=(*found.notes, *failures, *failed))
-
-
-def _with_workers(run: StagedRun, found: Measurement, seconds: float) -> tuple[dict[int, MeasuredSteps], list[Note]]:
-    """Measure the same loop with other numbers of workers if that may help, and say why if a number cannot load."""
-    tried: dict[int, MeasuredSteps] = {}
-    failures, loading = list[Note](), Loading(found)
-    own = loading.loader.settings if loading.loader else LoaderSettings()
-    for workers in other_workers(loading):
-        stage = LoadWith(own.with_other_workers(workers))
-        if run.ended and not run.error:
-            run.start_again("for other numbers of workers")
-            run.go_to(stage)
-            run.take_epoch(MAX_WARM_UP * seconds)  # at its end, the script's own workers are ended
-        run.script.tell(f"trying it with num_workers={workers}")
-        steps = run.measure_loading(stage, seconds, MAX_WARM_UP * seconds)
-        if run.error or run.interrupted:
-            failures += [_to_no_result(run, f"num_workers={workers}", seconds)] * bool(run.error)
-            break
-        if steps:
-            tried[workers] = steps.together
-        else:
-            failures.append(_to_no_result(run, f"num_workers={workers}", seconds))
-    return tried, [*failures, *[Note(NoteKind.INTERRUPTED, UNTRIED)] * run.interrupted]
-
-
-def _whole_batches(run: StagedRun, found: Measurement, seconds: float) -> tuple[MeasuredSteps | None, list[Note]]:
-    """Measure the same loop with batches that are taken at once, if they are put together from single samples."""
-    loading = Loading(found)
-    if run.error or run.interrupted or not loading.matters or not (loading.loader and loading.loader.singles):
-        return None, []
-    stage = LoadWith(replace(loading.loader.settings, workers=0, whole_batches=True))
+def _untold(run: StagedRun, causes: list[TriedCause], begun: list[str], observations: Observations) -> list[Note]:
+    """Say which trials were not begun, and of which nothing came, and why, as far as that is known."""
+    tried = observations.trials
+    why = "nothing of what it needs came up in these steps"
     if run.ended:
-        run.start_again("for whole batches")
-    run.script.tell("trying it with whole batches")
-    steps = run.measure_loading(stage, seconds, MAX_WARM_UP * seconds)
-    if steps:
-        return steps.together, []
-    return None, [_to_no_result(run, "whole batches", seconds, "its dataset takes no list of indices")]
+        why = "the script crashed" if run.error else "the script ended before"
+    if run.interrupted:
+        why = "Ctrl-C was pressed"
+    is_told = run.interrupted or run.error
+    left = [] if is_told else [each.name for each in causes if each.name not in begun]
+    without = [each for each in begun if each not in tried]
+    moot = [each for each in begun if each in tried and not tried[each].applies]
+    no_result = Note(NoteKind.NO_RESULT, f"Tried, to no result: {', '.join(without)} ({why}).")
+    not_begun = Note(NoteKind.NOT_TRIED, f"Not tried: {', '.join(left)} ({why}).")
+    nothing = Note(NoteKind.NOT_TRIED, f"Nothing to try for {', '.join(moot)} in this script.")
+    return [*[not_begun] * bool(left), *[no_result] * bool(without), *[nothing] * bool(moot)]
 
 
-def _to_no_result(run: StagedRun, what: str, seconds: float, failed: str = "nothing could be loaded") -> Note:
-    """Say why a trial of the loading came to nothing."""
-    if run.ended:
-        why = how_it_ended(run.error) if run.error else "the script ended before"
-    elif run.last and run.last.failure:
-        why = f"{failed}: {run.last.failure}"
-    else:
-        why = (
-            f"the training did not come to what was loaded within {MAX_WARM_UP * seconds:.3g} s; a larger --seconds "
-            "gives it more time"
-        )
-    return Note(NoteKind.NO_RESULT, f"Tried {what}, to no result: {why}.")
+def _wait_for_validation(run: StagedRun, stage: TryCauses, seconds: float) -> None:
+    """Go to a stage, and wait for the end of a step in which a batch was validated, or for so many seconds."""
+    run.go_to(stage)
+    before, give_up = run.batches["validation"], time.monotonic() + seconds
+    while run.batches["validation"] == before and time.monotonic() < give_up and run.report():
+        pass
+
+
+def _look_at(found: Measurement) -> FirstLook:
+    steps, observations = found.steps, found.observations
+    validations = [each for each in observations.iterated if not each.training]
+    return FirstLook(
+        found.circumstances,
+        settings=observations.settings,
+        operations=max((each.operations for each in observations.backward_passes), default=0),
+        validations_s=steps.wall_s / max(sum(steps.began_s <= each.t <= steps.ended_s for each in validations), 1),
+    )

@@ -1,37 +1,46 @@
-"""What was tried on copies of the model and of the optimizer, and what each change would bring to a step."""
+"""What was tried on copies of the model and of the optimizer, what each change would bring to a step, and the findings.
+
+A finding is what is computed for nothing, or a setting with which it is computed faster.
+"""
 
 from dataclasses import dataclass, replace
-from enum import Enum, auto
+from enum import Enum
 from typing import Any
 
 import numpy as np
 
 from workshop import noise
-from workshop.diagnosis.findings import MIN_GAIN, gain_of
+from workshop.diagnosis.findings import MEASURED_MARGIN, MIN_GAIN, Finding, finding, gain_of
 from workshop.diagnosis.measurement import Measurement
 from workshop.diagnosis.user_lines import Path
-from workshop.probe.cause import Extent, Results, TriedCause
+from workshop.probe.cause import Cause, Extent, Results, TriedCause
 from workshop.probe.observations import Trial
 from workshop.probe.trials import tried_causes
+from workshop.terminal import some_of
 
 ROUNDING = 0.05
 """The largest difference of results that may be rounding, relative to the largest value."""
 
-SAME_RESULTS = "The results are the same."
-
 
 class NewResults(Enum):
-    """What becomes of the numbers that a training computes."""
+    """What becomes of the numbers that a training computes, in a sentence; empty if it is not known."""
 
-    SAME = auto()
-    OTHER_MATH = auto()
+    SAME = "The results are the same."
+    OTHER_MATH = "{other}"
     """What is computed is known to be something else."""
-    RANDOM = auto()
-    """Random numbers are drawn, so that the results cannot be compared."""
-    UNKNOWN = auto()
-    ROUNDED = auto()
-    """They differ in how they are rounded."""
-    DIFFERENT = auto()
+    RANDOM = (
+        "Whether the results are the same could not be seen, as each pass draws random numbers, as dropout does: see "
+        "whether the loss still falls as it did."
+    )
+    UNKNOWN = ""
+    ROUNDED = (
+        "The results differ only in how they are rounded, by {difference:.0e} of the largest value at most: nothing is "
+        "to be done about that."
+    )
+    DIFFERENT = (
+        "The results differ by up to {difference:.0%} of the largest value, more than rounding does: see whether the "
+        "loss still falls as it did."
+    )
 
 
 @dataclass(frozen=True)
@@ -119,23 +128,8 @@ class TriedChange:
     @property
     def results(self) -> str:
         """The same in a sentence; empty if it is not known."""
-        match self.new_results:
-            case NewResults.SAME:
-                return SAME_RESULTS
-            case NewResults.OTHER_MATH:
-                return self.cause.other_results[self.trial.setting]
-            case NewResults.RANDOM:
-                return (
-                    "Whether the results are the same could not be seen, as each pass draws random numbers, as dropout "
-                    "does: see whether the loss still falls as it did."
-                )
-            case NewResults.ROUNDED:
-                by = f"by {self.trial.difference:.0e} of the largest value at most"
-                return f"The results differ only in how they are rounded, {by}: nothing is to be done about that."
-            case NewResults.DIFFERENT:
-                by = f"by up to {self.trial.difference:.0%} of the largest value, more than rounding does"
-                return f"The results differ {by}: see whether the loss still falls as it did."
-        return ""
+        other = self.cause.other_results.get(self.trial.setting, "")
+        return self.new_results.value.format(other=other, difference=self.trial.difference)
 
     def as_dict(self) -> dict[str, Any]:
         """Return plain values for JSON."""
@@ -153,7 +147,51 @@ def tried_changes(measurement: Measurement) -> list[TriedChange]:
     return sorted(changes, key=lambda each: each.gain, reverse=True)
 
 
-def line_to_change(measurement: Measurement, change: TriedChange) -> Path:
+def tried_findings(measurement: Measurement) -> list[Finding]:
+    """Return what was faster in a trial; of those that exclude each other, the one that brings most."""
+    found: list[Finding] = []
+    groups = set[str]()
+    for each in tried_changes(measurement):
+        cause, trial = each.cause, each.trial
+        if not cause.words or not each.has_effect or cause.group in groups:
+            continue
+        groups.update({cause.group} - {""})
+        often = f", {each.times:.2g} times a step" if round(each.times, 1) not in (0.0, 1.0) else ""
+        words = cause.words_where_it_leads_on if trial.leads_on else cause.words
+        said = [words.format(about=_about(trial), setting=trial.setting, number=trial.setting.partition(" ")[0])]
+        said.append(f"Tried: {trial.as_it_is_s * 1e3:.2f} ms became {trial.changed_s * 1e3:.2f}{often}. {each.results}")
+        if trial.begin_s >= 1.0:
+            said.append(f"The first step takes {trial.begin_s:.0f} s longer.")
+        path = _line_to_change(measurement, each)
+        phase = cause.phases[0] if len(cause.phases) == 1 else ""
+        found.append(finding_of(each, cause, " ".join(one.strip() for one in said), path, phase))
+    return found
+
+
+def finding_of(change: TriedChange, cause: Cause, words: str, path: Path, phase: str = "") -> Finding:
+    """Return the finding that a change which was faster is."""
+    share = 1.0 - 1.0 / change.most_gain
+    return finding(
+        cause,
+        words,
+        gain=change.most_gain,
+        low=change.gain,
+        phase=phase,
+        path=path,
+        ms_a_step=share * change.step_ms,
+        share=share,
+        margin=MEASURED_MARGIN,
+        measured=True,
+    )
+
+
+def _about(trial: Trial) -> str:
+    """What was changed, as a sentence has it: the first few of many names, and the optimizer that a list ends with."""
+    names, ends, rest = trial.about.partition("; ")
+    return f"{some_of(names.split(', '))}{ends}{rest}"
+
+
+def _line_to_change(measurement: Measurement, change: TriedChange) -> Path:
     """Return the line that a trial was about, or the call of the script that asks for what was changed."""
     observations = measurement.observations
     if change.trial.stack:

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 
 from workshop.profiles.stacks import Frame
 
-MAX_PARENT_SHARE = 0.6
-"""Share of a line's time, at least, of a line that it calls and that is named in its place."""
+MAIN_SHARE = 0.6
+"""Share of some time, at least, of a line that is named for all of it, such as one that is called in another."""
 
 Path = tuple[Frame, ...]
 """The frames of user code of a stack, outermost first."""
@@ -63,7 +63,7 @@ def hottest(paths: Iterable[tuple[Path, float]], trunk: Collection[Frame | tuple
         node.add(path, weight)
     while node.children:
         frame, child = max(node.children.items(), key=lambda item: item[1].weight)
-        if found and _function(frame) not in trunk and child.weight < MAX_PARENT_SHARE * node.weight:
+        if found and _function(frame) not in trunk and child.weight < MAIN_SHARE * node.weight:
             break
         if found and frame.name == "__init__":  # an object is made where one should not be
             break

@@ -10,6 +10,9 @@ from workshop.judge.judged_script import JudgedScript
 from workshop.judge.time_plan import MAX_EPOCHS
 from workshop.runs.script import run_folder
 
+MIN_BUDGET_S = 10.0
+"""Seconds, at least, of a budget: in less, nothing is decided."""
+
 MIN_TARGET = 1.1
 """Speedup, at least, that a part asks for where its solution is slow: a script that gains nothing must not reach it."""
 

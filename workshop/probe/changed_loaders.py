@@ -27,9 +27,6 @@ TIMEOUT_S = 60.0
 
 USED_UP = "it has no more batches: its dataset or its sampler can be gone through once"
 
-AHEAD = 64
-"""Batches whose indices are drawn from the copy of a sampler at once."""
-
 IS_LOADED = object()
 """Stands for a batch that another process has loaded, and not handed over."""
 
@@ -158,7 +155,7 @@ class _CopiedSampler:
         states = random_states()
         set_random_states(self._states)
         try:
-            return list(islice(drawn, AHEAD))
+            return list(islice(drawn, 64))
         finally:
             self._states = random_states()
             set_random_states(states)

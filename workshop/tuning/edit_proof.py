@@ -8,16 +8,13 @@ from pathlib import Path
 from workshop.diagnosis.findings import MIN_GAIN
 from workshop.errors import WorkshopError
 from workshop.judge.bench import Bench
-from workshop.judge.contest import of_two_scripts
+from workshop.judge.contest import MIN_BUDGET_S, of_two_scripts
 from workshop.judge.verdict import Outcome, Verdict, broken
 from workshop.runs.script import Say
 from workshop.runs.script_error import ScriptError
 from workshop.tuning.loader_edit import LoaderEdit
 from workshop.tuning.tried_settings import SettingOutcome
 from workshop.tuning.tuning_result import AdviceKind, AdviceReason, Tuning
-
-MIN_BUDGET_S = 10.0
-"""Seconds, at least, that the judge takes."""
 
 REFUSED = {Outcome.OTHER_WORK: AdviceKind.OTHER_WORK, Outcome.BROKEN: AdviceKind.DOES_NOT_RUN}
 
@@ -79,7 +76,6 @@ def why_not_written(found: Tuning, proof: bool) -> str:
 
 
 def _why_not(edit: LoaderEdit, script: str, is_module: bool, seconds: float) -> str:
-    """Why an edit cannot be proven; empty if it can."""
     if script == "torchrun" and not Path(script).is_file():
         return "the judge compares scripts that train in one process, and this one has several."
     if is_module:

@@ -82,7 +82,6 @@ def edit(path: Path, line: int, settings: LoaderSettings, present: LoaderSetting
 
 
 def _call(tree: ast.AST, path: Path, line: int) -> ast.Call:
-    """The call in this line that makes a DataLoader."""
     aliases = {"DataLoader"}
     for node in ast.walk(tree):
         if isinstance(node, ast.ImportFrom):

@@ -37,10 +37,6 @@ class LoaderOrigin:
     line: int
     library: str
     """The library that makes it; empty if the script does."""
-    changes: bool
-    """Whether the script has changed its dataset from one epoch to another."""
-    is_remade: bool
-    """Whether a line makes it again and again."""
 
     @property
     def where(self) -> str:
@@ -71,18 +67,8 @@ def waited_for(found: Observations, waits_s: Mapping[int, float]) -> list[Loader
 
 def origin_of(found: Observations, seen: LoaderIterated) -> LoaderOrigin:
     """Return where a DataLoader was made."""
-    site = found.made.get(seen.loader, ())
-    same_site = [iterated for iterated in found.iterated if found.made.get(iterated.loader, ()) == site]
-    states = {iterated.dataset_state for iterated in same_site}
     frame, library = _maker(found, seen.loader)
-    return LoaderOrigin(
-        seen=seen,
-        path=frame.path if frame else "",
-        line=(frame.line or 0) if frame else 0,
-        library=library,
-        changes=len(states) > 1,
-        is_remade=len({iterated.loader for iterated in same_site}) > 1,
-    )
+    return LoaderOrigin(seen, frame.path if frame else "", (frame.line or 0) if frame else 0, library)
 
 
 def _maker(found: Observations, number: int) -> tuple[Frame | None, str]:

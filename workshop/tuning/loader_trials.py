@@ -18,20 +18,8 @@ from workshop.runs.staged_run import WARM_UP_STEPS, StagedRun
 from workshop.tuning.script_memory import ScriptMemory
 from workshop.tuning.setting_search import SettingSearch
 
-CYCLES = 4
-"""Batches, at least, that each worker loads in a trial, unless that takes too long."""
-
-LONGEST = 3.0
-"""A factor, at most, by which a trial takes longer so that each worker loads these batches."""
-
 FEWEST = 3
 """Steps, at least: of a trial, and within epochs if those that begin one are to count as these do."""
-
-ATTEMPTS = 2
-"""Times, at most, that a trial is begun, if the script ends meanwhile."""
-
-MAX_BLOCKS = 12
-"""Blocks, at most, of the steps of a trial."""
 
 
 @dataclass
@@ -76,7 +64,7 @@ class LoaderTrials:
         known = self.search.of(settings)
         self.run.script.tell(f"trying {settings.in_words(self.search.present)}; {self._so_far()}")
         fewest = max(self._cycles(settings) * settings.workers, FEWEST)
-        for attempt in range(ATTEMPTS):
+        for attempt in range(2):  # the script may end meanwhile
             self.begun += 1
             to = LoadWith(settings, self.loader, self.begun)
             stage = self.run.measure_loading(to, self.trial_s, 1.5 * self.trial_s, fewest, patient=True)
@@ -102,10 +90,9 @@ class LoaderTrials:
             self.search.fail(settings, failure or "it loaded nothing")
 
     def _cycles(self, settings: LoaderSettings) -> int:
-        """How many batches each worker loads in a trial, at least: several, unless that takes too long."""
+        """How many batches each worker loads in a trial, at least: 4, or 2 if that takes 3 times as long as usual."""
         least_ms = min((tried.ms for tried in self.search.measured), default=self.baseline_ms)
-        cycle_s = least_ms * settings.workers / 1e3
-        return CYCLES if cycle_s * CYCLES < LONGEST * self.trial_s else 2
+        return 4 if 4 * settings.workers * least_ms / 1e3 < 3 * self.trial_s else 2
 
     def _note(self, settings: LoaderSettings, stage: Stage, goes_on: bool) -> None:
         """Note what a trial has shown; the memory only while the processes of the trial are there."""
@@ -156,14 +143,14 @@ def within_epochs(stage: Stage) -> list[float]:
     return found
 
 
-def blocks_ms(steps_ms: Sequence[float], workers: int) -> list[float]:
-    """Return the means of some steps in a row.
+def blocks_ms(steps_ms: Sequence[float], workers: int, most: int = 12) -> list[float]:
+    """Return the means of some steps in a row, `most` at most.
 
     Workers that keep the training waiting hand out their batches one after the other, and then nothing for a while: a
     block is as many steps as there are workers, or some times that many.
     """
     cycle = max(1, workers)
-    size = cycle * max(1, -(-len(steps_ms) // (cycle * MAX_BLOCKS)))
+    size = cycle * max(1, -(-len(steps_ms) // (cycle * most)))
     if len(steps_ms) < 2 * size:
         size = max(1, len(steps_ms) // 2)
     count = len(steps_ms) // size
@@ -183,6 +170,5 @@ def ceiling_ms(headroom: MeasuredSteps, as_it_is: Stage) -> float:
 
 
 def _computing_s(reports: Sequence[StepReport]) -> float:
-    """The seconds that a step takes, apart from its wait for data."""
     computing_s = sum(report.seconds - report.phases[Phase.DATA_WAIT] for report in reports)
     return computing_s / sum(report.steps for report in reports)

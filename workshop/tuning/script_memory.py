@@ -9,17 +9,8 @@ from workshop.runs.measured_steps import MeasuredSteps
 from workshop.runs.process_tree import descendants, memory_together, private_memory
 from workshop.tuning.tried_settings import TriedSetting
 
-RESERVE = 0.1
-"""A share of the free memory, at most, that is left alone: a script may need more later."""
-
-IN_HAND = 2
-"""Batches that the training holds on to, beside those that are loaded ahead."""
-
-FORKED = 0.3
-"""A share of its parent's memory: what a forked worker is taken to write to before any was seen."""
-
-LOOKED_AT = 4
-"""Workers, at most, whose memory is looked at: they are much alike."""
+USABLE_SHARE = 0.9
+"""Share of the free memory, at most, that is used: a script may need more later."""
 
 
 @dataclass(frozen=True)
@@ -53,13 +44,13 @@ class MemoryRoom:
         return self.used_bytes + self.ranks * (workers + max(0.0, batches))
 
     def shared(self, settings: LoaderSettings) -> int:
-        """Return the bytes that batches on their way take of /dev/shm at most."""
-        return round(self.ranks * self.batch_bytes * (settings.ahead + IN_HAND)) if settings.workers else 0
+        """Return the bytes that batches take of /dev/shm at most: on their way, and two that the training holds."""
+        return round(self.ranks * self.batch_bytes * (settings.ahead + 2)) if settings.workers else 0
 
     def why_not(self, settings: LoaderSettings) -> str:
         """Return why settings would not fit; empty if they do."""
         needed = self.shared(settings)
-        if self.shared_free_bytes is not None and needed > (1 - RESERVE) * self.shared_free_bytes:
+        if self.shared_free_bytes is not None and needed > USABLE_SHARE * self.shared_free_bytes:
             return f"needs {size(needed)} of /dev/shm, which has {size(self.shared_free_bytes)}"
         if settings.workers and self.memory(settings) > self.limit_bytes:
             return f"would need {size(self.memory(settings))} of memory, and {size(self.limit_bytes)} are allowed"
@@ -85,8 +76,8 @@ class ScriptMemory:
         self._script = script
         self.begin_run()
         trainers = self._trainers()
-        free = memory_together(self._own) + (1 - RESERVE) * free_memory()
-        of_parent = FORKED if start_method in ("", "fork") else 1.0
+        free = memory_together(self._own) + USABLE_SHARE * free_memory()
+        of_parent = 0.3 if start_method in ("", "fork") else 1.0  # what a worker writes to is its own
         self.room = MemoryRoom(
             limit_bytes=min(free, free if allowed_bytes is None else allowed_bytes),
             used_bytes=memory_together(self._own, self._own - trainers),
@@ -108,8 +99,8 @@ class ScriptMemory:
         """Note what the script uses while settings are tried, and what a worker takes."""
         processes = self._processes()
         tried.memory_bytes = memory_together(processes, self._own - self._trainers()) or None
-        private = [private_memory(pid) for pid in processes if pid not in self._own][:LOOKED_AT]
-        self.room = self.room.after(tried, max(private, default=0))
+        workers = [pid for pid in processes if pid not in self._own][:4]  # they are much alike
+        self.room = self.room.after(tried, max(map(private_memory, workers), default=0))
 
     def _trainers(self) -> set[int]:
         return {pid for pids in self._script.trainers.values() for pid in pids}

@@ -16,21 +16,10 @@ CLIMBS = 1.1
 RIVAL = 1.15
 """A factor, at most: cheaper settings that seem slower by it are measured again, and any that seem faster by it."""
 
-CLEARLY_WORSE = 1.25
-"""A factor, at least: no workers are tried beyond a number with which a step takes, for certain, longer by it."""
-
 USELESS_STEPS = 2
 """Times in a row that the number of workers is doubled or halved without a gain; once, where no core is idle."""
 
-NO_CORE_IDLE = 0.9
-"""A share of the cores, at least: where so many are busy, more workers can hardly load more."""
-
-FIRST_PART = 4
-"""A quarter of the workers that would do if they did not get into each other's way is tried first."""
-
 MAX_WORKERS = 64
-ROUNDS = 4
-"""Times, at most, that the settings that matter are measured again in turns, in the end."""
 
 
 class Choice(NamedTuple):
@@ -84,22 +73,27 @@ class SettingSearch(TriedSettings):
         yield from self._in_turns()
 
     def reason(self, interrupted: bool) -> AdviceReason:
-        """Return why settings are taken, or none, or why it is not known."""
+        """Return why settings are taken, or none, or why it is not known.
+
+        Settings that may be faster are named if the interval of their speedup, taken by itself, has no slowdown in it.
+        """
         present = self.of(self.present)
         if not present.blocks_ms:
             return AdviceReason(AdviceKind.NOTHING_MEASURED, cause=present.why_not or "nothing was tried to the end")
         if taken := self.taken:
             return AdviceReason(AdviceKind.FASTER, taken.settings, self.gain(taken))
-        chosen, slower = self._cheapest(self.standings), self.slows_by()
-        gain = self.gain(chosen)
-        if chosen.settings != self.present and gain >= MIN_GAIN:
-            kind = AdviceKind.MAYBE_OTHERS if slower > 1 else AdviceKind.MAYBE_NOISE
-            return AdviceReason(kind, chosen.settings, gain, slower)
-        return AdviceReason(AdviceKind.NOT_YET_FASTER if interrupted else AdviceKind.NOT_FASTER)
+        chosen = self._cheapest(self.standings)
+        if chosen.settings == self.present or self.gain(chosen) < MIN_GAIN:
+            return AdviceReason(AdviceKind.NOT_YET_FASTER if interrupted else AdviceKind.NOT_FASTER)
+        likely = [one for one in self.standings if self.gain(one) >= MIN_GAIN and self._is_real(self.baseline, one, 1)]
+        if not likely:
+            return AdviceReason(AdviceKind.TOO_NOISY)
+        chosen, slower = self._cheapest(likely), self.slows_by()
+        kind = AdviceKind.MAYBE_OTHERS if slower > 1 else AdviceKind.MAYBE_NOISE
+        return AdviceReason(kind, chosen.settings, self.gain(chosen), slower)
 
     @property
     def _with_workers(self) -> list[LoaderSettings]:
-        """The settings with workers that have loaded."""
         return [tried.settings for tried in self.measured if tried.settings.workers]
 
     def _try(self, settings: LoaderSettings) -> Iterator[LoaderSettings]:
@@ -125,7 +119,8 @@ class SettingSearch(TriedSettings):
                 useless, before_ms = 0, self._ms(tried)
             else:
                 useless += 1
-            if useless >= (1 if self.of(tried).busy_cores >= NO_CORE_IDLE * self.cores else USELESS_STEPS):
+            is_full = self.of(tried).busy_cores >= 0.9 * self.cores  # more workers can hardly load more
+            if useless >= (1 if is_full else USELESS_STEPS):
                 return
 
     def _try_to_start(self, settings: LoaderSettings) -> Generator[LoaderSettings, None, LoaderSettings]:
@@ -140,9 +135,12 @@ class SettingSearch(TriedSettings):
         return settings
 
     def _fewest_at_first(self) -> int:
-        """A power of two, to begin with where there are no workers: so slow a loading needs more than a few."""
+        """A power of two, to begin with where there are no workers: so slow a loading needs more than a few.
+
+        It is a quarter of those that would do if they did not get into each other's way.
+        """
         would_do = min(self.baseline.ms / max(self.ceiling_ms, 1e-3), float(self.max_workers))
-        workers = 1 << max(0, int(would_do / FIRST_PART).bit_length() - 1)
+        workers = 1 << max(0, int(would_do / 4).bit_length() - 1)
         while workers > 1 and self.why_not(replace(self.present, workers=workers)):
             workers //= 2
         return workers
@@ -158,8 +156,9 @@ class SettingSearch(TriedSettings):
             useless = 0 if self._ms(tried) * WORTH < before_ms else useless + 1
 
     def _is_clearly_worse(self, settings: LoaderSettings) -> bool:
+        """Whether a step takes a quarter longer than with the best, for certain: then no more workers are tried."""
         standing = self._standing(self.of(settings), persistent=True)
-        return standing.ms > CLEARLY_WORSE * self.best.ms and self._is_real(self.best, standing)
+        return standing.ms > 1.25 * self.best.ms and self._is_real(self.best, standing)
 
     def _between(self) -> Iterator[LoaderSettings]:
         """Try the numbers between the best one and its neighbours; only the smaller one if there is no more to gain."""
@@ -204,12 +203,12 @@ class SettingSearch(TriedSettings):
         yield from self._try(settings)
         return self.of(settings).known and self._ms(settings) * WORTH <= before_ms
 
-    def _in_turns(self) -> Iterator[LoaderSettings]:
-        """Measure those that matter again, in turns, until the noise rule tells them apart.
+    def _in_turns(self, times: int = 4) -> Iterator[LoaderSettings]:
+        """Measure those that matter again, in turns, until the noise rule tells them apart, or so many times.
 
         A setting whose workers were kept in the trial is the same trial as one whose workers were not.
         """
-        for number in range(ROUNDS):
+        for number in range(times):
             again = self._unsettled(first=number == 0)
             if not again:
                 return

@@ -261,8 +261,9 @@ class TriedSettings:
         blocks_ms = tuple(block_ms + more_ms for block_ms in tried.blocks_ms)
         return Standing(replace(settings, persistent=persistent), blocks_ms)
 
-    def _is_real(self, one: Standing, other: Standing) -> bool:
-        return bool(noise.change(one.blocks_ms, other.blocks_ms).is_real(max(1, len(self.tried) - 1)))
+    def _is_real(self, one: Standing, other: Standing, compared: int | None = None) -> bool:
+        """Whether a difference is none of noise, as one of so many; by default, of all that were tried."""
+        return bool(noise.change(one.blocks_ms, other.blocks_ms).is_real(compared or max(1, len(self.tried) - 1)))
 
     def _ms(self, settings: LoaderSettings) -> float:
         """What a step takes with settings that are known, the beginning of each epoch included."""

@@ -25,15 +25,6 @@ from workshop.tuning.script_memory import ScriptMemory
 from workshop.tuning.setting_search import MAX_WORKERS, SettingSearch
 from workshop.tuning.tuning_result import AdviceKind, AdviceReason, Tuning
 
-TRIAL_PART = 100
-"""A hundredth of the budget is about what a trial takes, and the first measurement of the script three times that."""
-
-MIN_TRIAL_S = 0.6
-"""Seconds, at least, of a trial."""
-
-WAITS = 0.1
-"""A share of a step, at least: who waits so long for data is tuned, whatever batches from memory have shown."""
-
 
 def tune(
     script: str,
@@ -52,7 +43,7 @@ def tune(
         WorkshopError: there is no such script, or no training step was seen.
         ScriptError: it broke before anything was measured.
     """
-    name, trial_s = Path(script).name, max(MIN_TRIAL_S, seconds / TRIAL_PART)
+    name, trial_s = Path(script).name, max(0.6, seconds / 100)
     then = f"the search takes about {seconds:.0f} s"
     with led(script, arguments, is_module, say, then) as (run, load):
         run.take(WARM_UP_STEPS)
@@ -104,7 +95,7 @@ class TunedRun:
             self.known,
             present=present,
             where=origin.where,
-            epoch_steps=self._epoch_steps(origin.seen.batches),
+            epoch_steps=_epoch_steps(self.steps, origin.seen.batches),
             slowest=Loading(Measurement(self.steps, observations=found)).slowest_line,
         )
         if others:
@@ -124,22 +115,15 @@ class TunedRun:
         if not headroom:
             return self._result(AdviceReason(AdviceKind.NOTHING_KEPT, cause=why_not))
         self.known = replace(self.known, headroom=headroom)
-        if not self._has_headroom(headroom):
-            speedup = max(1.0, self.steps.ms_a_step / headroom.ms_a_step)
-            return self._with_limits(
-                self._result(AdviceReason(AdviceKind.NO_HEADROOM, speedup=speedup)), origin, self.steps
-            )
-        trials = self._trials(origin, headroom, origin.seen.loader if others else -1, 1 if repeats else MAX_WORKERS)
+        speedup = max(1.0, self.steps.ms_a_step / headroom.ms_a_step)
+        if speedup < MIN_GAIN and self.steps.share(Phase.DATA_WAIT) < 0.1:  # who waits for longer is tuned anyway
+            found_none = self._result(AdviceReason(AdviceKind.NO_HEADROOM, speedup=speedup))
+            return self._with_limits(found_none, origin, self.steps)
+        max_workers = 1 if repeats else min(MAX_WORKERS, origin.seen.batches or MAX_WORKERS)
+        search = self._search(origin, found, ceiling_ms(headroom, self.as_it_is), max_workers)
+        loader = origin.seen.loader if others else -1
+        trials = LoaderTrials(self.run, self.name, *search, loader, self.trial_s, self.steps.ms_a_step)
         return self._searched(trials, origin)
-
-    def _has_headroom(self, headroom: MeasuredSteps) -> bool:
-        """Whether batches from memory are faster by enough, or data are waited for in a share of a step."""
-        faster = self.steps.ms_a_step >= MIN_GAIN * headroom.ms_a_step
-        return faster or self.steps.share(Phase.DATA_WAIT) >= WAITS
-
-    def _epoch_steps(self, batches: int | None) -> int | None:
-        """The number of steps in an epoch of so many batches; a step may take several."""
-        return round(batches * self.steps.count / self.steps.batches) if batches and self.steps.batches else None
 
     def _observed(self) -> Observations:
         self.run.wait_until_written()
@@ -147,19 +131,21 @@ class TunedRun:
 
     # The search
 
-    def _trials(self, origin: LoaderOrigin, headroom: MeasuredSteps, loader: int, max_workers: int) -> LoaderTrials:
-        """The search, with what is known by now, and its trials."""
-        present, steps, now = origin.seen.settings, self.steps, self.run.circumstances
+    def _search(
+        self, origin: LoaderOrigin, found: Observations, ceiling_ms: float, max_workers: int
+    ) -> tuple[SettingSearch, ScriptMemory]:
+        """The search, with what is known by now, and what looks at the memory meanwhile."""
+        present, steps, has = origin.seen.settings, self.steps, self.run.circumstances
         memory = ScriptMemory(self.run.script, steps, present.start_method, self.memory_bytes)
         search = SettingSearch(
             present,
-            ceiling_ms=ceiling_ms(headroom, self.as_it_is),
+            ceiling_ms=ceiling_ms,
             epoch_steps=self.known.epoch_steps,
-            keeps=not (origin.changes or origin.is_remade),
+            keeps=not (found.changes(origin.seen) or found.is_remade(origin.seen)),
             batches=max(1, steps.batches) / steps.count,
             pins=bool(steps.pageable_bytes),
-            threads=0 if now.forked or now.device != "cpu" else now.threads,
-            max_workers=min(max_workers, origin.seen.batches or max_workers),
+            threads=0 if has.forked or has.device != "cpu" else has.threads,
+            max_workers=max_workers,
             cores=cores(),
             why_not=memory.why_not,
             slows_by=lambda: self.load.so_far().slows_by,
@@ -169,10 +155,9 @@ class TunedRun:
             known.blocks_ms += blocks_ms(within_epochs(self.as_it_is), 0)
             known.samples = steps.samples / steps.count
             known.memory_bytes = round(memory.room.used_bytes)
-        return LoaderTrials(self.run, self.name, search, memory, loader, self.trial_s, steps.ms_a_step)
+        return search, memory
 
     def _searched(self, trials: LoaderTrials, origin: LoaderOrigin) -> Tuning:
-        """Go through the trials, and say what came of them."""
         interrupted = False
         try:
             if trials.go_through(self.until_s):
@@ -182,7 +167,9 @@ class TunedRun:
             self.notes.append("Stopped by Ctrl-C: this is what was known by then.")
         except WorkshopError as error:
             self.notes.append(f"The search is not complete: {error}.")
-        found = self.known = self._decided(trials.search, interrupted)
+        self.load.end()  # so that it is the same for whatever is decided
+        reason, tried = trials.search.reason(interrupted), trials.search.outcomes()
+        found = self.known = self._result(reason, tried=tried, interrupted=interrupted)
         if found.taken:
             found = self.known = _with_edit(found, origin, found.taken)
         if self.run.interrupted:
@@ -191,16 +178,10 @@ class TunedRun:
 
     # The result
 
-    def _decided(self, search: SettingSearch, interrupted: bool) -> Tuning:
-        self.load.end()  # so that it is the same for whatever is decided
-        return self._result(search.reason(interrupted), tried=search.outcomes(), interrupted=interrupted)
-
     def _result(self, reason: AdviceReason, **more: Any) -> Tuning:
-        """What is known, with an advice."""
-        notes, ranks, machine = tuple(self.notes), 1 + len(self.run.others), self.load.end()
-        return replace(
-            self.known, reason=reason, notes=notes, ranks=ranks, machine=machine, crash=self.run.crash, **more
-        )
+        ranks, machine, crash = 1 + len(self.run.others), self.load.end(), self.run.crash
+        known: dict[str, Any] = {"notes": tuple(self.notes), "ranks": ranks, "machine": machine, "crash": crash}
+        return replace(self.known, reason=reason, **known, **more)
 
     def _with_limits(self, found: Tuning, origin: LoaderOrigin, steps: MeasuredSteps) -> Tuning:
         """Add what `measure` would say of the steps with the settings to take, or the present ones."""
@@ -213,6 +194,11 @@ class TunedRun:
         )
         limits = tuple(diagnose(measured).findings)
         return replace(found, limits=limits, waits_share=steps.share(Phase.DATA_WAIT))
+
+
+def _epoch_steps(steps: MeasuredSteps, batches: int | None) -> int | None:
+    """Return the number of steps in an epoch of so many batches; a step may take several."""
+    return round(batches * steps.count / steps.batches) if batches and steps.batches else None
 
 
 def _with_edit(found: Tuning, origin: LoaderOrigin, settings: LoaderSettings) -> Tuning:

@@ -50,6 +50,7 @@ class AdviceKind(Enum):
     STOPPED = Advice.UNDECIDED, "stopped by Ctrl-C, before any setting was tried."
     NOT_YET_FASTER = Advice.UNDECIDED, "until Ctrl-C was pressed, no other setting was 5 % faster for certain."
     NOTHING_MEASURED = Advice.UNDECIDED, "{cause}."
+    TOO_NOISY = Advice.UNDECIDED, "no other setting is faster by more than the noise of these steps."
     MAYBE_NOISE = Advice.UNDECIDED, "{settings} may be {speedup:.2f}x faster, or it is noise."
     MAYBE_OTHERS = (
         Advice.UNDECIDED,
@@ -67,7 +68,8 @@ class AdviceKind(Enum):
     @property
     def is_noise(self) -> bool:
         """Whether another try may give an answer: it was noise, or the time, that allowed none."""
-        return self in (AdviceKind.MAYBE_NOISE, AdviceKind.MAYBE_OTHERS, AdviceKind.NOT_PROVEN)
+        of_noise = (AdviceKind.TOO_NOISY, AdviceKind.MAYBE_NOISE, AdviceKind.MAYBE_OTHERS, AdviceKind.NOT_PROVEN)
+        return self in of_noise
 
 
 @dataclass(frozen=True)

@@ -4,9 +4,9 @@ from workshop.diagnosis.causes.computing import computing_findings
 from workshop.diagnosis.causes.data_wait import data_wait_findings
 from workshop.diagnosis.causes.gpu import gpu_findings
 from workshop.diagnosis.causes.other_work import other_work_findings
-from workshop.diagnosis.causes.tried_findings import tried_findings
 from workshop.diagnosis.findings import Finding, in_order, within_phase
 from workshop.diagnosis.measurement import Measurement
+from workshop.diagnosis.tried import tried_findings
 from workshop.probe.phases import Phase
 
 
@@ -14,8 +14,5 @@ def findings(measurement: Measurement) -> list[Finding]:
     """Return the bottlenecks, those with the largest potential speedup first."""
     of_all = (data_wait_findings, other_work_findings, computing_findings, gpu_findings, tried_findings)
     found = [each for of_one in of_all for each in of_one(measurement)]
-    return in_order([within_phase(each, measurement.table.share(*_phase_of(each))) for each in found])
-
-
-def _phase_of(found: Finding) -> list[Phase]:
-    return [each for each in Phase if each == found.phase]
+    shares = {str(phase): measurement.table.share(phase) for phase in Phase}
+    return in_order([within_phase(each, shares[each.phase]) if each.phase else each for each in found])

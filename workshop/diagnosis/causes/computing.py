@@ -1,9 +1,9 @@
 """Many small operators: loops over small tensors, and small modules of the same shapes, one after the other."""
 
-from workshop.diagnosis.findings import MEASURED_MARGIN, Finding, finding, gain_of
+from workshop.diagnosis.findings import Finding, finding, gain_of
 from workshop.diagnosis.measurement import Measurement
 from workshop.diagnosis.samples import Observations
-from workshop.diagnosis.tried import TriedChange, tried_changes
+from workshop.diagnosis.tried import finding_of, tried_changes
 from workshop.diagnosis.user_lines import Path, hottest, trunk_of
 from workshop.probe.cause import Cause
 from workshop.probe.observations import BackwardPass
@@ -34,8 +34,11 @@ SHARE_OF_CALLS = 0.72
 
 def computing_findings(measurement: Measurement) -> list[Finding]:
     """Return loops over small tensors: by a trial of the modules in them, or by the number of repeated operators."""
-    if at_once := [each for each in tried_changes(measurement) if each.name == "small-modules" and each.has_effect]:
-        return [_small_modules(at_once[0], _loop(measurement))]
+    for each in tried_changes(measurement):
+        if each.name == "small-modules" and each.has_effect:
+            before_ms, after_ms = each.trial.as_it_is_s * 1e3, each.trial.changed_s * 1e3
+            words = SMALL_MODULES.words.format(before_ms=before_ms, after_ms=after_ms, results=each.results).strip()
+            return [finding_of(each, SMALL_MODULES, words, _loop(measurement))]
     observations, step_ms = measurement.observations, measurement.undisturbed_ms
     passes = observations.backward_passes
     count = len({each.step for each in passes}) or 1
@@ -73,23 +76,6 @@ def _loop(measurement: Measurement) -> Path:
     in_loops = [each for each in paths if any((frame.path, frame.line) in loops for frame in each[0])]
     line = hottest(in_loops or paths, trunk)
     return line.path if line else ()
-
-
-def _small_modules(change: TriedChange, path: Path) -> Finding:
-    """Modules of the same shapes that were tried at once."""
-    share = 1.0 - 1.0 / change.most_gain
-    before_ms, after_ms = change.trial.as_it_is_s * 1e3, change.trial.changed_s * 1e3
-    return finding(
-        SMALL_MODULES,
-        SMALL_MODULES.words.format(before_ms=before_ms, after_ms=after_ms, results=change.results).strip(),
-        gain=change.most_gain,
-        low=change.gain,
-        path=path,
-        ms_a_step=share * change.step_ms,
-        share=share,
-        margin=MEASURED_MARGIN,
-        measured=True,
-    )
 
 
 def _saved(observations: Observations, name: str) -> tuple[float, float]:

@@ -7,7 +7,7 @@ from workshop.diagnosis.findings import MIN_GAIN, MIN_SHARE_OF_STEP, Finding, fi
 from workshop.diagnosis.loading import LARGE_BATCH, MEGABYTE, MIN_BUSY, Loading, cores, starts_workers, weight
 from workshop.diagnosis.measurement import Measurement
 from workshop.diagnosis.samples import Sample
-from workshop.diagnosis.user_lines import hottest
+from workshop.diagnosis.user_lines import MAIN_SHARE, hottest
 from workshop.probe.cause import Cause
 from workshop.probe.observations import Role
 from workshop.probe.phases import Phase
@@ -53,9 +53,6 @@ OF_WORKERS = [each.name for each in (FEW_WORKERS, WORKER_RESTARTS, LARGE_BATCHES
 EQUALLY_GOOD = 1.2
 """The factor, at most, by which step times differ with numbers of workers that are equally good."""
 
-MIN_SHARE_OF_LOADING = 0.6
-"""Share of the loading, at least, of a line that is the one to fix; otherwise more workers help all lines."""
-
 LOADING_MARGIN = 1.05
 """The factor by which less loading may save more than was seen: steps without it, or with other workers, were
 measured."""
@@ -72,7 +69,7 @@ def data_wait_findings(measurement: Measurement) -> list[Finding]:
     settings = [each for each in _other_settings(loading) if each.gain >= MIN_GAIN]
     if settings and settings[0].gain > EQUALLY_GOOD and _distorts(settings[0], loading):
         return settings
-    dominates = any(each.share > MIN_SHARE_OF_LOADING * loading.share for each in lines)
+    dominates = any(each.share > MAIN_SHARE * loading.share for each in lines)  # else more workers help all lines
     first = max((each.gain for each in lines), default=1.0)
     return [*lines, *(each for each in settings if each.gain < first)] if dominates else settings or lines
 
@@ -89,7 +86,7 @@ def _lines(loading: Loading) -> list[Finding]:
         if line is None or line.weight / all_of_it < MIN_SHARE_OF_STEP:
             continue
         part = line.weight / all_of_it
-        whole = line.of_call / all_of_it if part > MIN_SHARE_OF_LOADING else part
+        whole = line.of_call / all_of_it if part > MAIN_SHARE else part
         shares = {frame.line or 0: seconds / all_of_it * loading.share for frame, seconds in line.beside.items()}
         found.append(
             finding(
@@ -233,10 +230,10 @@ def _why(loading: Loading, workers: int) -> Cause:
 
 def _what_changes(loading: Loading, cause: Cause) -> str:
     """Say what another number of workers, or workers that are kept, change in what is trained on."""
-    says = ""
-    if cause is WORKER_RESTARTS and loading.is_remade:
+    says, found, loader = "", loading.observations, loading.loader
+    if cause is WORKER_RESTARTS and loader and found.is_remade(loader):
         says += " Change what the DataLoaders differ in, such as their samples, in the sampler of that one."
-    if cause in (WORKER_RESTARTS, FEW_WORKERS) and loading.changes:
+    if cause in (WORKER_RESTARTS, FEW_WORKERS) and loader and found.changes(loader):
         says += " The script changes the dataset between epochs, which workers that are kept do not see."
     return says
 

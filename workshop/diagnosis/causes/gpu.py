@@ -2,7 +2,7 @@
 
 from workshop.diagnosis.findings import MIN_SHARE_OF_STEP, Finding, finding, gain_of
 from workshop.diagnosis.measurement import Measurement
-from workshop.diagnosis.tried import SAME_RESULTS, TriedChange, tried_changes
+from workshop.diagnosis.tried import NewResults, TriedChange, tried_changes
 from workshop.diagnosis.user_lines import hottest
 from workshop.probe.cause import Cause
 from workshop.probe.phases import Phase
@@ -85,6 +85,6 @@ def _pageable_copy(measurement: Measurement, synchronized: MeasuredSteps) -> lis
 
 
 def _tried(change: TriedChange) -> str:
-    """Say what a trial has shown."""
     about, before_ms, after_ms = change.trial.about, change.trial.as_it_is_s * 1e3, change.trial.changed_s * 1e3
-    return f" Tried: a copy of {about} took {before_ms:.2f} ms, from pinned memory {after_ms:.2f}. {SAME_RESULTS}"
+    took = f"a copy of {about} took {before_ms:.2f} ms, from pinned memory {after_ms:.2f}"
+    return f" Tried: {took}. {NewResults.SAME.value}"

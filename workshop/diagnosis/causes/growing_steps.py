@@ -24,12 +24,6 @@ STEEP_GROWTH = 2.0
 """The factor, at least, by which steps grow if it need not be in both halves: along a line is enough, as other
 programs start at once."""
 
-GROWTH_MARGIN = 1.3
-"""The factor by which steps that grow may cost more when they are measured the next time, or for longer."""
-
-MIN_REST = 0.2
-"""Share of the steps, at least, of what lies beside a line, to tell whether it grows, too."""
-
 MIN_STEPS_TO_GROW = 12
 """Steps, at least, in which a trend can be told from chance."""
 
@@ -64,7 +58,6 @@ def growing_steps(timeline: Timeline) -> list[Finding]:
             GROWING_STEPS,
             GROWING_STEPS.words.format(first_ms=quarters[0] * 1e3, last_ms=quarters[3] * 1e3),
             gain=float(mean / at_first),
-            margin=GROWTH_MARGIN,
             phase=max(by_phase, key=by_phase.__getitem__),
             path=line.path,
             ms_a_step=float(grown * 1e3),
@@ -149,12 +142,15 @@ def _beside_line(values: Floats) -> Floats:
 
 
 def _grows_all(timeline: Timeline, line: HotLine) -> bool:
-    """Return whether the rest of the steps grows as the line does: then the machine has become busier, or warmer."""
+    """Return whether the rest of the steps grows as the line does: then the machine has become busier, or warmer.
+
+    A rest of less than a fifth of the steps tells nothing.
+    """
     spent_s = np.zeros((2, 2))
     for each in timeline.samples:
         is_late = each.step >= len(timeline.work) / 2
         spent_s[int(line.frame in each.path), int(is_late)] += each.weight_s / timeline.work[each.step]
     rest_s, line_s = spent_s
-    if rest_s.sum() < MIN_REST * spent_s.sum() or not spent_s[:, 0].all():
+    if rest_s.sum() < 0.2 * spent_s.sum() or not spent_s[:, 0].all():
         return False
     return bool(rest_s[1] / rest_s[0] - 1.0 > 0.6 * (line_s[1] / line_s[0] - 1.0))

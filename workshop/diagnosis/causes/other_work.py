@@ -1,13 +1,16 @@
-"""Causes in what a script does beside loading and computing: in each step, or in every k-th."""
+"""Causes in what a script does beside loading and computing: in each step, or in every k-th, and what decides that."""
 
+import ast
 import linecache
+from collections.abc import Iterator
 from dataclasses import replace
+from functools import cache
 from itertools import takewhile
 
 from workshop.diagnosis.causes.growing_steps import growing_steps, may_grow
 from workshop.diagnosis.findings import MEASURED_MARGIN, MIN_SHARE_OF_STEP, Finding, finding, gain_of
-from workshop.diagnosis.how_often import decided_by
 from workshop.diagnosis.measurement import Measurement
+from workshop.diagnosis.samples import Observations
 from workshop.diagnosis.timeline import StepSample, Timeline
 from workshop.diagnosis.user_lines import HotLine, Path
 from workshop.probe.cause import Cause
@@ -47,9 +50,6 @@ VALIDATION = Cause(
     "the training depends on it.{decides}",
 )
 
-MAX_LINES = 3
-"""Lines beside the phases, at most, that are reported."""
-
 MAX_SHARE_OF_STEPS = 0.67
 """Share of the steps, at most, that a line is in that is in every k-th of them, if it takes long enough to be seen."""
 
@@ -58,6 +58,12 @@ SEEN_MS = 30.0
 
 MIN_ACTING = 0.2
 """Share of a line's time, at least, that an environment has if the line makes what the model learns from."""
+
+OF_VALIDATION = ("val_check_interval", "check_val_every_n_epoch", "eval_steps", "eval_strategy")
+OF_OTHER = ("save_steps", "logging_steps", "log_every_n_steps", "save_strategy")
+"""The settings of Lightning's Trainer and of TrainingArguments in transformers, the most telling first."""
+
+LEAVES = (ast.Return, ast.Continue)
 
 
 def other_work_findings(measurement: Measurement) -> list[Finding]:
@@ -71,12 +77,12 @@ def other_work_findings(measurement: Measurement) -> list[Finding]:
     return [*growing, *_between_phases(timeline, rest), *_in_forward(timeline, rest)]
 
 
-def _between_phases(timeline: Timeline, samples: list[StepSample]) -> list[Finding]:
-    """Lines between the phases and of the validation, each in every step or in some."""
+def _between_phases(timeline: Timeline, samples: list[StepSample], most: int = 3) -> list[Finding]:
+    """Lines between the phases and of the validation, each in every step or in some; `most` at most."""
     between = [each for each in samples if each.phase in (Phase.OTHER, Phase.VALIDATION)]
     ahead = [replace(each, path=_before_model(each.path)) for each in between if not timeline.computes(each)]
     found: list[Finding] = []
-    for _ in range(MAX_LINES):
+    for _ in range(most):
         line = timeline.hottest(ahead)
         if line is None or timeline.share(line.weight) < MIN_SHARE_OF_STEP:
             break
@@ -201,3 +207,72 @@ def _in_forward(timeline: Timeline, samples: list[StepSample]) -> list[Finding]:
             share=share,
         )
     ]
+
+
+# Which line decides how often something is done: a condition of the loop, or a setting of a trainer
+
+
+def decided_by(observations: Observations, path: Path, validates: bool) -> Frame | None:
+    """Return the line that decides how often the last line of a path is run; None if none was found.
+
+    Args:
+        observations: what was noted of the script.
+        path: the frames of user code, outermost first.
+        validates: whether it is a validation.
+    """
+    for frame in reversed(path):
+        if line := _condition(frame.path, frame.line or 0):
+            return Frame(frame.name, frame.path, line)
+    names = OF_VALIDATION if validates else OF_OTHER
+    for each in observations.settings:
+        made = observations.user_frames_of(each.stack)
+        if each.function == "Trainer" and made:
+            line = _keyword(made[-1].path, made[-1].line or 0, names)
+            line = line or (made[-1].line if validates else None)  # without arguments, a trainer validates, too
+            return Frame(made[-1].name, made[-1].path, line) if line else None
+    return None
+
+
+@cache
+def _tree(path: str) -> ast.Module | None:
+    try:
+        return ast.parse("".join(linecache.getlines(path)))
+    except (SyntaxError, ValueError):
+        return None
+
+
+def _condition(path: str, line: int) -> int | None:
+    """Return the line of the innermost condition on a count of steps that a line is run under."""
+    tree = _tree(path)
+    found = [each for each in _conditions(tree, line) if _counts(each.test)] if tree else []
+    return max((each.lineno for each in found), default=None)
+
+
+def _conditions(tree: ast.AST, line: int) -> Iterator[ast.If]:
+    """Yield the conditions around a line, and those before it that leave its block."""
+    for block in (child for _, child in ast.iter_fields(tree) if isinstance(child, list)):
+        for number, each in enumerate(block):
+            if not isinstance(each, ast.AST) or not _holds(each, line):
+                continue
+            before = block[:number]
+            yield from (one for one in before if isinstance(one, ast.If) and isinstance(one.body[-1], LEAVES))
+            if isinstance(each, ast.If) and not any(_holds(one, line) for one in each.orelse):
+                yield each
+            yield from _conditions(each, line)
+
+
+def _holds(node: ast.AST, line: int) -> bool:
+    return getattr(node, "lineno", line + 1) <= line <= (getattr(node, "end_lineno", None) or 0)
+
+
+def _counts(test: ast.expr) -> bool:
+    """Whether a condition holds once in so many times."""
+    return any(isinstance(each, ast.BinOp) and isinstance(each.op, ast.Mod) for each in ast.walk(test))
+
+
+def _keyword(path: str, line: int, names: tuple[str, ...]) -> int | None:
+    """Return the line of the first of these arguments in a call that begins at a line, or goes over it."""
+    tree = _tree(path)
+    calls = [each for each in ast.walk(tree) if isinstance(each, ast.Call) and _holds(each, line)] if tree else []
+    lines = {keyword.arg: keyword.value.lineno for call in calls for keyword in call.keywords}
+    return next((lines[name] for name in names if name in lines), None)

@@ -16,8 +16,13 @@ from workshop.probe.memory.memory_notes import MemoryTrial
 from workshop.probe.memory.segments import Segments
 from workshop.probe.messages import SetStage, TryCheckpoints
 from workshop.probe.model_calls import ModelCalls
-from workshop.probe.trials.copies import copied_arguments, copied_model, forward_and_backward, of_one_process
-from workshop.probe.trials.copy_room import ensure_room
+from workshop.probe.trials.copies import (
+    copied_arguments,
+    copied_model,
+    ensure_room,
+    forward_and_backward,
+    of_one_process,
+)
 from workshop.probe.trials.trial_race import NothingToTryError, random_states_kept, why_not
 from workshop.probe.trials.watcher import Watcher
 

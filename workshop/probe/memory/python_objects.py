@@ -30,7 +30,7 @@ from workshop.probe.memory.variables import attributes_of, classes_of, owner_of
 from workshop.probe.messages import SetStage, TouchDatasets
 from workshop.probe.noted_settings import loader_number, loader_site
 from workshop.probe.observations import WireFrame
-from workshop.probe.trials.copy_room import ensure_free
+from workshop.probe.trials.copies import ensure_free
 
 PATIENCE_S = 20.0
 """Seconds, at most, that a forked process may take: the script waits for it."""

@@ -9,7 +9,7 @@ from collections import Counter, defaultdict, deque
 from collections.abc import Generator, Iterator
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, TypeAlias
 
 import torch
 from torch import nn
@@ -36,30 +36,39 @@ SAMPLE = 256
 
 PLAIN = (bool, int, float, str, type(None))
 
-MADE = -1
-"""The origin of a tensor that an operation has made, with a graph: a backward pass takes no other one for it."""
 
-
-class _TensorTraits(NamedTuple):
-    """What is kept of a tensor."""
+@dataclass(frozen=True, eq=False)
+class _KeptTensor:
+    """What is kept of a tensor; as inputs, two are equal if these are."""
 
     form: tuple[Any, ...]
-    origin: int
-    """`MADE`, or the place of one that gets a gradient by itself, or 0."""
+    origin: int | None
+    """0, or the place of one that gets a gradient by itself.
+
+    None for one that an operation has made, with a graph: a backward pass takes no other one for it.
+    """
     total: torch.Tensor
     sample: torch.Tensor
 
     @classmethod
-    def of(cls, tensor: torch.Tensor) -> "_TensorTraits":
+    def of(cls, tensor: torch.Tensor) -> "_KeptTensor":
         """Return what is kept; what cannot be looked at raises an exception of torch."""
-        origin = 0 if not tensor.requires_grad else tensor.data_ptr() if tensor.is_leaf else MADE
+        origin = 0 if not tensor.requires_grad else tensor.data_ptr() if tensor.is_leaf else None
         flat = tensor.detach().flatten()
         sample = flat[:: max(len(flat) // SAMPLE, 1)].clone()
         return cls((tensor.shape, tensor.dtype, tensor.device), origin, flat.sum(dtype=torch.float64), sample)
 
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, _KeptTensor) or self.origin is None:
+            return False
+        is_same = (self.form, self.origin) == (other.form, other.origin)
+        return is_same and torch.equal(self.total, other.total) and torch.equal(self.sample, other.sample)
 
-Traits: TypeAlias = list[Any]
-"""What is kept of some values: of tensors, a `_TensorTraits`, of others themselves."""
+    __hash__ = None  # type: ignore[assignment]
+
+
+Kept: TypeAlias = list[Any]
+"""What is kept of some values: of tensors, a `_KeptTensor`, of others, their class and themselves."""
 
 
 @dataclass
@@ -70,10 +79,10 @@ class _Call:
     stack: tuple[WireFrame, ...]
     """The user's frames."""
     step: int
-    inputs: Traits | None
+    inputs: Kept | None
     """None if they cannot be looked at, or must not be taken for others."""
     makes_graph: bool
-    outputs: Traits | None = None
+    outputs: Kept | None = None
     is_reached: bool = False
     """Whether a backward pass went through what it has made."""
     backward: int = 0
@@ -146,8 +155,8 @@ class CallUse(Watcher):
 
     def before_forward(self, module: nn.Module, inputs: tuple[Any, ...], options: dict[str, Any]) -> None:
         """Note what goes in, and try a call without a graph, or a call less, if it is known that none is needed."""
-        traits = _traits((inputs, options)) if self._is_of_training(module) else None
-        call = _Call(module, user_stack_here(), self.steps, traits, torch.is_grad_enabled())
+        given = _kept((inputs, options)) if self._is_of_training(module) else None
+        call = _Call(module, user_stack_here(), self.steps, given, torch.is_grad_enabled())
         self._open.append(call)
         counts = self._counts.get(module, [])
         in_vain = self._in_vain[call.site] if call.makes_graph and call.site not in self._reached else 0
@@ -156,7 +165,7 @@ class CallUse(Watcher):
             self._try_without_graph(call, inputs, options, in_vain / max(self.steps - 1, 1))
         if module in self.tried or len(counts) < ENOUGH or len({*counts}) > 1:
             return
-        if any(_are_equal(each.inputs, call.inputs) for each in self._calls[module]):
+        if call.inputs is not None and any(each.inputs == call.inputs for each in self._calls[module]):
             self.tried.add(module)
             self._try_once(call, inputs, options, float(counts[0]))
 
@@ -173,8 +182,8 @@ class CallUse(Watcher):
             self._with_graph.append(call)
         if call.inputs is None:
             return
-        call.outputs = _traits(output)
-        same = (each for each in self._calls[module] if _are_equal(each.inputs, call.inputs))
+        call.outputs = _kept(output)
+        same = (each for each in self._calls[module] if each.inputs == call.inputs)
         earlier = next((each for each in same if _are_close(each.outputs, call.outputs)), None)
         self._found += [_Repetition(earlier, call)] if earlier else []
         self._calls[module].append(call)
@@ -258,35 +267,18 @@ def _keeps_statistics(module: nn.Module) -> bool:
     return any(getattr(each, "track_running_stats", False) and each.training for each in module.modules())
 
 
-def _traits(values: Any) -> Traits | None:
+def _kept(values: Any) -> Kept | None:
     """Return what is kept of some values; None if nothing can be told of them."""
     try:
-        return [_traits_of(each) for each in tree_leaves(values)]
+        leaves = tree_leaves(values)
+        if not all(isinstance(each, (torch.Tensor, *PLAIN)) for each in leaves):
+            return None
+        return [_KeptTensor.of(each) if isinstance(each, torch.Tensor) else (type(each), each) for each in leaves]
     except Exception:  # sparse tensors, those under vmap, objects of the user: they fail in many ways
         return None
 
 
-def _traits_of(value: Any) -> Any:
-    if isinstance(value, torch.Tensor):
-        return _TensorTraits.of(value)
-    if type(value) not in PLAIN:
-        raise TypeError("nothing is known of its equality")
-    return value
-
-
-def _are_equal(one: Traits | None, other: Traits | None) -> bool:
-    """Whether inputs are the same."""
-    return one is not None and other is not None and len(one) == len(other) and all(map(_is_equal, one, other))
-
-
-def _is_equal(one: Any, other: Any) -> bool:
-    if isinstance(one, _TensorTraits) and isinstance(other, _TensorTraits):
-        is_same = one.form == other.form and one.origin == other.origin != MADE
-        return is_same and torch.equal(one.total, other.total) and torch.equal(one.sample, other.sample)
-    return type(one) is type(other) and bool(one == other)
-
-
-def _are_close(one: Traits | None, other: Traits | None) -> bool:
+def _are_close(one: Kept | None, other: Kept | None) -> bool:
     """Whether outputs are the same, up to rounding; not if they are anything but tensors."""
     if not one or not other or len(one) != len(other):
         return False
@@ -294,5 +286,5 @@ def _are_close(one: Traits | None, other: Traits | None) -> bool:
 
 
 def _is_close(one: Any, other: Any) -> bool:
-    is_same = isinstance(one, _TensorTraits) and isinstance(other, _TensorTraits) and one.form == other.form
+    is_same = isinstance(one, _KeptTensor) and isinstance(other, _KeptTensor) and one.form == other.form
     return is_same and torch.allclose(one.sample, other.sample, rtol=1e-5)

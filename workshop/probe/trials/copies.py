@@ -1,9 +1,13 @@
-"""Copies of models and optimizers, on which something can be tried without changing the training."""
+"""Copies of models and optimizers, on which something can be tried without changing the training, and room for them.
+
+A trial must never be what the script runs out of memory for.
+"""
 
 import copy
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import Any, TypeVar
 
 import torch
@@ -11,7 +15,7 @@ from torch import nn
 from torch.optim.optimizer import Optimizer
 
 from workshop.probe.internals import all_hooks, tree_leaves, tree_map
-from workshop.probe.trials.copy_room import ensure_room
+from workshop.probe.own_limits import free_in_groups
 from workshop.probe.trials.trial_race import Pass
 
 T = TypeVar("T")
@@ -135,3 +139,39 @@ def _trained(output: Any) -> list[torch.Tensor]:
     leaves = tree_leaves(output)
     leaves += tree_leaves(vars(output)) if hasattr(output, "__dict__") and not isinstance(output, torch.Tensor) else []
     return [each for each in leaves if isinstance(each, torch.Tensor) and each.requires_grad]
+
+
+def ensure_room(tensors: Iterable[torch.Tensor], copies: float) -> None:
+    """Check that there is room for so many copies of some tensors, on the device of each.
+
+    Raises:
+        MemoryError: there is not.
+    """
+    needed: dict[torch.device, float] = {}
+    for each in tensors:
+        needed[each.device] = needed.get(each.device, 0.0) + copies * each.numel() * each.element_size()
+    for device, size in needed.items():
+        ensure_free(size, device)
+
+
+def ensure_free(size: float, device: torch.device) -> None:
+    """Check that there is room for so many bytes on a device.
+
+    Raises:
+        MemoryError: there is not.
+    """
+    free = _free_bytes(device)
+    if free is not None and size > free / 2:  # the script may need more, too
+        raise MemoryError(f"copies would take {size / 1e9:.1f} GB, and {free / 1e9:.1f} are free")
+
+
+def _free_bytes(device: torch.device) -> int | None:
+    """Return the free memory of a device in bytes; None if it is not known."""
+    if device.type == "cuda":
+        free: int = torch.cuda.mem_get_info(device)[0]
+        return free
+    sizes = []
+    with suppress(OSError, ValueError, IndexError):
+        line = next(each for each in Path("/proc/meminfo").read_text().splitlines() if each.startswith("MemAvailable"))
+        sizes.append(int(line.split()[1]) * 1024)
+    return min((each for each in (*sizes, free_in_groups()) if each is not None), default=None)

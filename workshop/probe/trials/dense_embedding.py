@@ -10,22 +10,17 @@ from torch.optim.optimizer import Optimizer
 
 from workshop.probe.cause import Extent, Moment, Results, TriedCause
 from workshop.probe.event_file import EventFile
-from workshop.probe.model_hooks import ModuleHook
 from workshop.probe.observations import SettingMade
 from workshop.probe.optimizers import parameters_of
 from workshop.probe.phases import Phase
-from workshop.probe.trials.copies import copied_optimizer
-from workshop.probe.trials.copy_room import ensure_room
+from workshop.probe.trials.copies import copied_optimizer, ensure_room
 from workshop.probe.trials.trial_race import NothingToTryError, Pass
 from workshop.probe.trials.watcher import Passes, Watcher, watches_for
 
 MAX_TOUCHED = 0.2
 """Share of the rows that a batch touches, at most, for sparse gradients to gain anything."""
 
-MIN_VALUES = 10_000
-"""Values of an embedding, at least, that is worth it."""
-
-Rows: TypeAlias = Mapping[nn.Embedding | nn.EmbeddingBag, list[torch.Tensor]]
+Rows: TypeAlias = Mapping[nn.Embedding, list[torch.Tensor]]
 """The rows that a step has asked each embedding for, one tensor a call."""
 
 SPARSE: dict[type[Optimizer], type[Optimizer] | None] = {
@@ -68,9 +63,7 @@ class DenseEmbedding(Watcher):
 
     def before_forward(self, module: nn.Module, inputs: tuple[Any, ...], options: dict[str, Any]) -> None:
         """Watch the embeddings of a module that the script calls."""
-        for each in module.modules():
-            if isinstance(each, nn.Embedding) and each not in self.handles and each.weight.requires_grad:
-                self.handles[each] = each.register_forward_pre_hook(ModuleHook(self.guarded(self._note)))
+        self.hear(module, nn.Embedding, self._note, before=True)
 
     def before_optimizer(self, optimizer: Optimizer) -> None:
         """Try sparse gradients of its embeddings, once a whole step was seen."""
@@ -98,8 +91,9 @@ class DenseEmbedding(Watcher):
         super().on_step_end(steps)
         self._rows.clear()
 
-    def _note(self, module: nn.Module, inputs: tuple[Any, ...]) -> None:
-        if torch.is_grad_enabled() and inputs and isinstance(inputs[0], torch.Tensor):
+    def _note(self, module: nn.Embedding, inputs: tuple[Any, ...]) -> None:
+        learns = torch.is_grad_enabled() and module.weight.requires_grad
+        if learns and inputs and isinstance(inputs[0], torch.Tensor):
             self._rows[module].append(inputs[0].detach().clone())
 
 
@@ -124,13 +118,9 @@ def _passes(optimizer: Optimizer, asked: Rows) -> Generator[Pass, None, str]:
     return other.__name__ if other else ""
 
 
-def _is_worth_it(
-    embedding: nn.Embedding | nn.EmbeddingBag, rows: list[torch.Tensor], groups: Mapping[torch.Tensor, object]
-) -> bool:
+def _is_worth_it(embedding: nn.Embedding, rows: list[torch.Tensor], groups: Mapping[torch.Tensor, object]) -> bool:
     weight = embedding.weight
     if embedding.sparse or weight not in groups or weight.grad is None or weight.grad.is_sparse:
-        return False
-    if weight.numel() < MIN_VALUES:
         return False
     return torch.cat([each.flatten() for each in rows]).unique().numel() < MAX_TOUCHED * len(weight)
 

@@ -17,21 +17,17 @@ from workshop.probe.backward_graph import BackwardGraph, nodes_below, roots_of
 from workshop.probe.cause import Moment, Results, TriedCause
 from workshop.probe.event_file import EventFile
 from workshop.probe.internals import frame_above, plain_gradient, tree_leaves
-from workshop.probe.model_hooks import ModuleHook
 from workshop.probe.observations import WireFrame
 from workshop.probe.optimizers import all_optimizers, parameters_of
 from workshop.probe.phases import Phase
 from workshop.probe.stack_sampler import user_stack_here
-from workshop.probe.trials.copy_room import ensure_room
+from workshop.probe.trials.copies import ensure_room
 from workshop.probe.trials.trial_race import Pass
-from workshop.probe.trials.watcher import Watcher, watches_for
+from workshop.probe.trials.watcher import ENOUGH, Watcher, watches_for
 from workshop.probe.user_names import names_of_parts
 
 MIN_CLEARED = 2
 """Times, at least, that gradients must be cleared, and never read, to be of no use."""
-
-MIN_MADE = 3
-"""Times, at least, that gradients must be made of parameters that no optimizer has, and that nobody clears."""
 
 CLEARS = "zero_grad"
 """The name of the functions of torch that look at a gradient only to clear it."""
@@ -54,8 +50,8 @@ class _Site:
     is_tried: bool = False
 
     def unused(self, optimized: Callable[[], set[nn.Parameter]]) -> set[nn.Parameter]:
-        """Return the parameters whose gradients from here nobody reads."""
-        kept = {each for each, times in self.made.items() if times >= MIN_MADE and not self.cleared[each]}
+        """Return the parameters whose gradients from here nobody reads: cleared, or not, and of no optimizer."""
+        kept = {each for each, times in self.made.items() if times >= ENOUGH and not self.cleared[each]}
         kept -= self.read
         if kept:
             kept -= optimized()
@@ -116,9 +112,7 @@ class GradientUse(Watcher):
     def before_forward(self, module: nn.Module, inputs: tuple[Any, ...], options: dict[str, Any]) -> None:
         """Note where the script calls a module, and which operations make its output and those of its parts."""
         self.models[module] = user_stack_here()
-        for each in module.modules():
-            if each not in self.handles and not isinstance(each, torch.jit.ScriptModule):  # that takes no hooks
-                self.handles[each] = each.register_forward_hook(ModuleHook(self.guarded(_note_output)))
+        self.hear(module, nn.Module, _note_output)
 
     def on_backward(self, tensors: Any) -> None:
         """Note what a pass is about to go through, and try what would be saved, if that is known by now."""
@@ -283,5 +277,4 @@ def _gradients(roots: list[torch.Tensor], wanted: Iterable[torch.Tensor], shown:
 
 
 def _optimized() -> set[nn.Parameter]:
-    """The parameters of all optimizers."""
     return {parameter for each in all_optimizers() for parameter in parameters_of(each)}

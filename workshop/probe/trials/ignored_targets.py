@@ -16,10 +16,9 @@ from torch.nn import functional
 from workshop.probe.cause import Moment, TriedCause
 from workshop.probe.event_file import EventFile
 from workshop.probe.internals import frame_above
-from workshop.probe.model_hooks import ModuleHook
 from workshop.probe.observations import WireFrame
 from workshop.probe.stack_sampler import user_stack_here
-from workshop.probe.trials.copy_room import ensure_room
+from workshop.probe.trials.copies import ensure_room
 from workshop.probe.trials.trial_race import Pass
 from workshop.probe.trials.watcher import ENOUGH, Watcher, watches_for
 from workshop.probe.user_names import name_in
@@ -51,9 +50,7 @@ class IgnoredTargets(Watcher):
 
     def before_forward(self, module: nn.Module, inputs: tuple[Any, ...], options: dict[str, Any]) -> None:
         """Watch the linear layers of a module that the script calls."""
-        for each in module.modules():
-            if isinstance(each, nn.Linear) and each not in self.handles:
-                self.handles[each] = each.register_forward_hook(ModuleHook(self.guarded(self._note)))
+        self.hear(module, nn.Linear, self._note)
 
     def on_loss(self, function: Callable[..., Any], args: Any, options: dict[str, Any], loss: torch.Tensor) -> None:
         """Count a loss that ignores most targets, and try its layer once there were enough."""

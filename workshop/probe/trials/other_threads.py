@@ -14,9 +14,6 @@ from workshop.probe.trials.copies import copied_model, forward_and_backward
 from workshop.probe.trials.trial_race import NothingToTryError, Pass
 from workshop.probe.trials.watcher import of_model
 
-MAX_LONGER = 1.05
-"""The factor, at most, by which a pass takes longer than the shortest one if the search goes on to the next number."""
-
 
 def _lacks_threads(look: FirstLook) -> bool:
     """Return whether operators run on one thread, and could use more."""
@@ -70,7 +67,7 @@ def other_threads(model: nn.Module, inputs: Any, options: Any) -> Generator[Pass
         for ahead in (fewer[::-1], more):
             for number in dict.fromkeys(ahead):
                 seconds[number] = _seconds(with_threads, number)
-                if seconds[number] > MAX_LONGER * min(seconds.values()):
+                if seconds[number] > 1.05 * min(seconds.values()):  # the next number would take longer still
                     break
         best = min((number for number in seconds if number != before), key=seconds.__getitem__)
         yield lambda: with_threads(before)

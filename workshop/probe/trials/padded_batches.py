@@ -27,7 +27,6 @@ MIN_LENGTH = 16
 MIN_PADDING = 0.2
 """Share of the positions, at least, that must be padding."""
 
-
 PADDED_BATCHES = TriedCause(
     "padded-batches",
     "{about} are padding in every sample of a batch: where batches are put together, pad each one to its own "

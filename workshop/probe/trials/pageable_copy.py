@@ -6,7 +6,7 @@ import torch
 
 from workshop.probe.cause import Extent, TriedCause
 from workshop.probe.phases import Phase
-from workshop.probe.trials.copy_room import ensure_room
+from workshop.probe.trials.copies import ensure_room
 from workshop.probe.trials.trial_race import NothingToTryError, Pass
 from workshop.probe.trials.watcher import Watcher, watches_for
 

@@ -105,7 +105,6 @@ def _random_states() -> list[torch.Tensor]:
 
 
 def _states_of_mac() -> list[torch.Tensor]:
-    """The state of the generator of a Mac's GPU, if there is one."""
     return [torch.mps.get_rng_state()] if torch.backends.mps.is_available() else []
 
 

@@ -13,12 +13,12 @@ from torch.optim.optimizer import Optimizer
 from workshop.probe.cause import TriedCause
 from workshop.probe.event_file import EventFile
 from workshop.probe.listener import Listener
+from workshop.probe.model_hooks import ModuleHook
 from workshop.probe.observations import Trial, WireFrame
 from workshop.probe.optimizers import parameters_of
 from workshop.probe.stack_sampler import called_by_user
 from workshop.probe.trials import declare
-from workshop.probe.trials.copies import copied_arguments, of_one_process
-from workshop.probe.trials.copy_room import ensure_room
+from workshop.probe.trials.copies import copied_arguments, ensure_room, of_one_process
 from workshop.probe.trials.trial_race import NothingToTryError, Pass, race, random_states_kept, why_not
 
 Passes: TypeAlias = Iterator[Pass] | Generator[Pass, None, str]
@@ -32,7 +32,7 @@ OptimizerPasses: TypeAlias = Callable[[Optimizer], Passes]
 Declared = TypeVar("Declared", bound=Callable[..., Any])
 
 ENOUGH = 4
-"""The number of times that something must be seen before it is taken for what the script always does."""
+"""Times, at least, that something must be seen to be taken for what the script always does."""
 
 
 class Watcher(Listener):
@@ -63,6 +63,14 @@ class Watcher(Listener):
                 return self.events.lose(error)
 
         return guard
+
+    def hear(self, model: nn.Module, kind: type[nn.Module], do: Callable[..., Any], before: bool = False) -> None:
+        """Have a function called after each call of the modules of a kind in a model, or before it."""
+        for each in model.modules():
+            takes_hooks = each not in self.handles and not isinstance(each, torch.jit.ScriptModule)
+            if isinstance(each, kind) and takes_hooks:
+                register = each.register_forward_pre_hook if before else each.register_forward_hook
+                self.handles[each] = register(ModuleHook(self.guarded(do)))
 
     def on_fault(self, fault: str) -> None:
         """Undo what was changed, as nothing more is heard."""

@@ -1,4 +1,4 @@
-"""Channels last, where a model has convolutions of pictures."""
+"""How convolutions of pictures are computed: on channels that come last, and as cuDNN finds them to be fastest."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -8,11 +8,9 @@ from torch import nn
 
 from workshop.probe.cause import CausePlace, TriedCause
 from workshop.probe.internals import tree_map
-from workshop.probe.trials.copies import copied_model, forward_and_backward
+from workshop.probe.trials.copies import copied_model, forward_and_backward, with_setting
 from workshop.probe.trials.trial_race import NothingToTryError, Pass
 from workshop.probe.trials.watcher import of_model
-
-CONVOLUTIONS = (nn.Conv2d, nn.ConvTranspose2d)
 
 
 @of_model(
@@ -25,7 +23,7 @@ CONVOLUTIONS = (nn.Conv2d, nn.ConvTranspose2d)
 )
 def channels_last(model: nn.Module, inputs: Any, options: Any) -> Iterator[Pass]:
     """Parameters and inputs in torch.channels_last."""
-    convolutions = [each for each in model.modules() if isinstance(each, CONVOLUTIONS)]
+    convolutions = _convolutions(model)
     if not convolutions or all(each.weight.is_contiguous(memory_format=torch.channels_last) for each in convolutions):
         raise NothingToTryError("it has no convolution of pictures whose channels come first")
     as_it_is = copied_model(model)
@@ -33,6 +31,29 @@ def channels_last(model: nn.Module, inputs: Any, options: Any) -> Iterator[Pass]
     changed = copied_model(model).to(memory_format=torch.channels_last)
     moved, moved_options = tree_map(_moved, (inputs, options))
     yield lambda: forward_and_backward(changed, moved, moved_options)
+
+
+@of_model(
+    TriedCause(
+        "cudnn-benchmark",
+        "Convolutions are faster with torch.backends.cudnn.benchmark = True, if their sizes stay.",
+        CausePlace.OPTION,
+        is_worth_it=lambda look: look.circumstances.device == "cuda",
+    )
+)
+def cudnn_benchmark(model: nn.Module, inputs: Any, options: Any) -> Iterator[Pass]:
+    """Convolutions with torch.backends.cudnn.benchmark."""
+    if torch.backends.cudnn.benchmark or not _convolutions(model) or not next(model.parameters()).is_cuda:
+        raise NothingToTryError("it has no convolutions on a GPU, or cuDNN searches already")
+
+    def search(enabled: bool) -> None:
+        torch.backends.cudnn.benchmark = enabled
+
+    yield from with_setting(model, inputs, options, search, False, True)
+
+
+def _convolutions(model: nn.Module) -> list[nn.Conv2d | nn.ConvTranspose2d]:
+    return [each for each in model.modules() if isinstance(each, nn.Conv2d | nn.ConvTranspose2d)]
 
 
 def _moved(leaf: Any) -> Any:
