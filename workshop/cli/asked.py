@@ -11,7 +11,7 @@ import typer
 from workshop.cli.options import refuse_misplaced, script_name, script_path
 from workshop.cli.output import print_json, progress_line, require_writable, write_file
 from workshop.cli.reported import of_verdict, wanted, write_reports
-from workshop.reports.report import Report
+from workshop.reports import Report
 
 if TYPE_CHECKING:
     from workshop.diagnosis.change import Change

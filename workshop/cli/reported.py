@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from workshop.cli.output import require_writable, write_file
-from workshop.reports import FORMATS
-from workshop.reports.report import Level, Report, ReportedLine, in_repository
+from workshop.reports import FORMATS, Level, Report, ReportedLine, in_repository
 
 if TYPE_CHECKING:
     from workshop.diagnosis.diagnosis import Diagnosis

@@ -22,8 +22,7 @@ from workshop.memory.memory_record import MemoryRecord
 from workshop.memory.memory_run import MeasuredMemory
 from workshop.probe.phases import Phase
 from workshop.profiles.line_change import LineChange
-from workshop.reports import FORMATS
-from workshop.reports.report import Level, Report, ReportedLine, in_repository
+from workshop.reports import FORMATS, Level, Report, ReportedLine, in_repository
 from workshop.runs.other_load import OtherLoad
 
 ODD = ReportedLine("a folder/tr,ain:1.py", 12, "slow-item", "100 % of `x | y`:\n<b>__getitem__</b>\r, :: done", 1.9)
@@ -60,7 +59,7 @@ def test_an_editor_finds_the_line_of_an_annotation() -> None:
     """By the problem matchers in the documentation, whose regular expressions Python reads, too."""
     plain = ReportedLine("jobs/train.py", 12, "slow-item", "it sleeps")
     line, _ = FORMATS["github"](Report("train.py", "1 finding", Level.WARNING, "measured", (), (plain,))).splitlines()
-    tasks = json.loads((Path(__file__).parents[2] / "docs/vscode-tasks.json").read_text())["tasks"]
+    tasks = json.loads((Path(__file__).parents[1] / "docs/vscode-tasks.json").read_text())["tasks"]
     for task in tasks:
         pattern = task["problemMatcher"]["pattern"]
         found = re.match(pattern["regexp"], line)
