@@ -20,7 +20,7 @@ def mcp() -> None:
     lines, compare and trace, and read the lessons. docs/agents.md is the page to give to it.
     """
     try:
-        from workshop.agents.server import server
+        from workshop.agents import server
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] not in ("mcp", "anyio"):
             raise
