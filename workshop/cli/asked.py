@@ -2,9 +2,9 @@
 
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 import typer
 
@@ -31,12 +31,18 @@ class Asked:
 
     context: typer.Context
     script: str
-    arguments: list[str]
+    arguments: list[str] = field(default_factory=list)
     is_module: bool = False
     as_json: bool = False
     html: Path | None = None
     save: Path | None = None
     formats: list[str] | None = None
+
+    @classmethod
+    def of(cls, context: typer.Context, **given: Any) -> "Asked":
+        """Return what was typed: the parameters of a command that are called as the fields here, or what is given."""
+        typed = context.params | given
+        return cls(context, **{each.name: typed[each.name] for each in fields(cls) if typed.get(each.name) is not None})
 
     def __post_init__(self) -> None:
         refuse_misplaced(self.context, self.script, self.arguments)
@@ -61,10 +67,10 @@ class Asked:
             with progress_line() as show:
                 return measure(show)
         except ScriptError as error:
-            raise self._broken(error) from None
+            self._broken(error)
 
-    def _broken(self, error: "ScriptError") -> typer.Exit:
-        """Say in the way that was asked for that the script broke, and return how the command ends."""
+    def _broken(self, error: "ScriptError") -> NoReturn:
+        """Say in the way that was asked for that the script broke, and end; what was to be written is not."""
         from workshop.cli.result_text import print_verdict
         from workshop.judge.verdict import Outcome, broken
 
@@ -72,8 +78,8 @@ class Asked:
         if verdict.outcome is not Outcome.BROKEN:  # nothing was compared or decided
             verdict = replace(verdict, words="not measured")
         self.html = self.save = None
-        self.answer(verdict.as_dict(), lambda: print_verdict(verdict), lambda: of_verdict(verdict))
-        return typer.Exit(verdict.outcome.exit_code)
+        code = verdict.outcome.exit_code
+        self.answer(verdict.as_dict(), lambda: print_verdict(verdict), lambda: of_verdict(verdict), exit_code=code)
 
     def answer(
         self,
@@ -82,9 +88,10 @@ class Asked:
         report: Callable[[], Report] | None = None,
         page: Callable[[], str] | None = None,
         changes: "Sequence[Change] | None" = None,
+        exit_code: int = 0,
         **more: Any,
-    ) -> None:
-        """Give the answer in each form that was asked for.
+    ) -> NoReturn:
+        """Give the answer in each form that was asked for, and end.
 
         Args:
             values: the answer as plain values, which are kept, too.
@@ -92,6 +99,7 @@ class Asked:
             report: makes it a report in the formats of others.
             page: draws it.
             changes: what has changed since an earlier measurement; None where there may be none.
+            exit_code: that of the command.
             more: what JSON has besides.
         """
         if self.html and page:
@@ -110,3 +118,4 @@ class Asked:
                 from workshop.cli.finding_text import print_changes
 
                 print_changes(changes)
+        raise typer.Exit(exit_code)

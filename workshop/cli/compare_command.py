@@ -1,6 +1,5 @@
 """The command that judges two versions of a training script: `workshop compare`."""
 
-import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -16,7 +15,7 @@ from workshop.cli.options import (
     budget_of,
     share_of,
 )
-from workshop.cli.output import filled, print_above, progress_line
+from workshop.cli.output import filled, progress_line, warn
 from workshop.cli.reported import of_gate, of_verdict
 from workshop.errors import WorkshopError
 
@@ -86,18 +85,17 @@ def compare(
         raise typer.BadParameter("goes with --base", param_hint="--allow")
     if base is not None and target is not None:
         raise typer.BadParameter("goes with two scripts; with --base, say --allow", param_hint="--target")
-    *_, script = names = [Path(each) for each in scripts[: 2 if base is None else 1]]
-    asked = Asked(context, str(script), scripts[len(names) :], as_json=as_json, formats=formats)
-    if base is None:
-        if len(names) < 2:
-            raise WorkshopError("name two scripts, OLD and NEW; or --base REVISION and one script")
-        verdict = _of_two(asked, names[0], target or 1.1, steps, seconds)
-        asked.answer(verdict.as_dict(), lambda: print_verdict(verdict), lambda: of_verdict(verdict))
-    else:
+    *_, script = names = scripts[: 2 if base is None else 1]
+    asked = Asked.of(context, script=script, arguments=scripts[len(names) :])
+    if base is not None:
         found = _of_base(asked, base, share_of(allow or "5%"), steps, seconds)
-        verdict = found.verdict
-        asked.answer(found.as_dict(), lambda: _print_gate(found), lambda: of_gate(found))
-    raise typer.Exit(verdict.outcome.exit_code)
+        code = found.verdict.outcome.exit_code
+        asked.answer(found.as_dict(), lambda: _print_gate(found), lambda: of_gate(found), exit_code=code)
+    if len(names) < 2:
+        raise WorkshopError("name two scripts, OLD and NEW; or --base REVISION and one script")
+    verdict = _of_two(asked, Path(names[0]), target or 1.1, steps, seconds)
+    code = verdict.outcome.exit_code
+    asked.answer(verdict.as_dict(), lambda: print_verdict(verdict), lambda: of_verdict(verdict), exit_code=code)
 
 
 def _of_two(asked: Asked, old: Path, target: float, steps: int | None, seconds: float) -> "Verdict":
@@ -116,7 +114,7 @@ def _of_two(asked: Asked, old: Path, target: float, steps: int | None, seconds: 
     try:
         for script in (old, new):
             require_syntax(script)
-        with progress_line() as show, Bench(contest, show, lambda text: print_above(text, sys.stderr)) as bench:
+        with progress_line() as show, Bench(contest, show, warn) as bench:
             return replace(bench.judge(), machine=bench.load.end())
     except ScriptError as error:
         return broken(new.name, error, old.name)
@@ -130,9 +128,7 @@ def _of_base(asked: Asked, base: str, allowed: float, steps: int | None, seconds
     script = Path(asked.script)
     require_script(script, "name a training script")
     with progress_line() as show:
-        return judge_against(
-            base, script, asked.arguments, allowed, seconds, steps, show, lambda text: print_above(text, sys.stderr)
-        )
+        return judge_against(base, script, asked.arguments, allowed, seconds, steps, show, warn)
 
 
 def _print_gate(found: "GateResult") -> None:

@@ -10,34 +10,37 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from workshop.cli.options import COURSE, DEFAULT_SCRIPT, INSTRUCTORS, INSTRUMENTS
+from workshop.cli.options import COURSE, DEFAULT_SCRIPT, INSTRUCTORS, INSTRUMENTS, state_beside
 from workshop.cli.output import filled
 from workshop.errors import EXIT_INTERRUPTED, plain_errors
 from workshop.probe.log import LEVEL_VARIABLE
 
 MODULES = {
-    "course": ("list", "show", "hint", "diff", "solution", "start", "reset", "restore"),
-    "check": ("check", "watch", "dev"),
-    "report_command": ("report",),
-    "setup": ("doctor", "data"),
-    "measure_command": ("measure",),
-    "monitor_command": ("monitor",),
-    "tune_command": ("tune",),
-    "memory_command": ("memory",),
-    "compare_command": ("compare",),
-    "lines_command": ("lines",),
-    "py_spy_commands": ("py-spy-report", "flamegraph"),
-    "trace_command": ("trace",),
-    "record": ("torchrun", "record"),
-    "mcp_command": ("mcp",),
-    "join_command": ("join", "leave"),
-    "room_command": ("room",),
+    **dict.fromkeys(("list", "show", "hint", "diff", "solution", "start", "reset", "restore"), "course"),
+    **dict.fromkeys(("check", "watch", "dev"), "check"),
+    "report": "course",
+    **dict.fromkeys(("doctor", "data"), "machine"),
+    "measure": "staged_commands",
+    "monitor": "machine",
+    **dict.fromkeys(("tune", "memory"), "staged_commands"),
+    "compare": "compare_command",
+    "lines": "lines_command",
+    **dict.fromkeys(("py-spy-report", "flamegraph"), "py_spy_commands"),
+    "trace": "trace_command",
+    **dict.fromkeys(("torchrun", "record"), "record"),
+    "mcp": "servers",
+    **dict.fromkeys(("join", "leave"), "membership"),
+    "room": "servers",
 }
-"""The commands of each module here. To start faster, only the module of the typed command is loaded."""
+"""The module here of each command, in the order of the help. To start faster, only that of the typed one is loaded."""
 
 
 class GroupedCommands(TyperGroup):
     """Lists the commands in groups: the course, the instruments, and those for instructors and authors last."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        """Return the names of those that are loaded."""
+        return [name for name in MODULES if name in self.commands]
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         """Write a section for each group."""
@@ -63,7 +66,7 @@ def command_line(typed: str = "") -> typer.Typer:
         pretty_exceptions_enable=False,
         rich_markup_mode=None,
     )
-    for module in [name for name, has in MODULES.items() if typed in has] or MODULES:
+    for module in dict.fromkeys([MODULES[typed]] if typed in MODULES else MODULES.values()):
         app.add_typer(import_module(f"workshop.cli.{module}").app)
     app.callback()(what_next)
     return app
@@ -104,8 +107,7 @@ def what_next(
     if verbose:
         os.environ[LEVEL_VARIABLE] = "debug"
     if context.invoked_subcommand is None:
-        from workshop.cli.course import state_beside
-        from workshop.cli.room_line import tell_waiting
+        from workshop.cli.membership import tell_waiting
         from workshop.course.progress import next_step
 
         state = state_beside(None)

@@ -1,12 +1,14 @@
 """Options and arguments that several commands share, and the command groups of the help."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from workshop.course.state import State
 from workshop.errors import WorkshopError
 
 COURSE = "The course"
@@ -58,6 +60,11 @@ AgainstOption = Annotated[
 PartArgument = Annotated[str | None, typer.Argument(help="Which part: part3, or 3.", show_default=False)]
 
 
+def state_beside(script: Path | None) -> State:
+    """Return the state stored beside a script; None stands for a script in this folder."""
+    return State((script or DEFAULT_SCRIPT).absolute().parent)
+
+
 def before_and_after(paths: Sequence[Path]) -> tuple[Path, Path]:
     """Return the two paths that --diff compares."""
     if len(paths) != 2:
@@ -100,6 +107,18 @@ def share_of(text: str) -> float:
     return float(found[1]) / 100
 
 
+def bytes_of(text: str, option: str) -> float:
+    """Return the number of bytes of a text such as "16G" or "800 MB", whose units are powers of 1000.
+
+    Raises:
+        typer.BadParameter: it is no size.
+    """
+    found = re.fullmatch(r"(\d+(?:\.\d+)?) ?([KMGT]?)i?B?", text.strip(), re.IGNORECASE)
+    if not found or not float(found[1]):
+        raise typer.BadParameter(f"{text} is no size; write 16G or 800M", param_hint=option)
+    return float(found[1]) * {"": 1, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}[found[2].upper()]
+
+
 def exclude_each_other(**options: object) -> None:
     """Raise a usage error if more than one of these options, named without dashes, was given."""
     first, *others = [f"--{name}" for name, given in options.items() if given] or [""]
@@ -135,3 +154,18 @@ def script_path(script: str, arguments: Sequence[str], is_module: bool) -> str:
     if script == "torchrun" and started:
         return started[0]
     return f"{script.replace('.', '/')}.py" if is_module else script
+
+
+@contextmanager
+def installed(extra: str, needs: str, *packages: str) -> Iterator[None]:
+    """Let what needs packages that are installed only on demand be imported, or say how to get them.
+
+    Raises:
+        WorkshopError: one of the packages is missing.
+    """
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] not in packages:
+            raise
+        raise WorkshopError(f"this needs {needs}: pip install 'profiling-workshop[{extra}]'") from None

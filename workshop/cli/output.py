@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING, Any
 
 from workshop.errors import WorkshopError
 from workshop.runs.again_and_again import again_and_again
@@ -98,11 +98,24 @@ def _in_a_log() -> Callable[[str], None]:
     return show
 
 
-def print_above(text: str, to: TextIO | None = None) -> None:
-    """Print a line that stays, to stdout or elsewhere, where a progress line may be, which is drawn again below it."""
+def print_above(text: str) -> None:
+    """Print a result where a progress line may be, which is drawn again below it."""
+    with _above_progress():
+        print(text, flush=True)
+
+
+def warn(text: str) -> None:
+    """Say what stays above the line of progress."""
+    with _above_progress():
+        say(text)
+
+
+@contextmanager
+def _above_progress() -> Iterator[None]:
+    """Clear the line of progress, and keep it from being drawn, while something is written."""
     with _terminal:
         print(CLEAR_LINE * sys.stderr.isatty(), end="", file=sys.stderr, flush=True)
-        say(text) if to is sys.stderr else print(text, file=to or sys.stdout, flush=True)
+        yield
 
 
 def commands(*lines: str) -> str:
@@ -117,8 +130,7 @@ def ask(question: str) -> str:
         WorkshopError: nobody can answer.
     """
     try:
-        with _terminal:
-            print(CLEAR_LINE * sys.stderr.isatty(), end="", file=sys.stderr)
+        with _above_progress():
             say(question)
             return input("> ")
     except EOFError:

@@ -1,13 +1,12 @@
-"""The command that opens the instructor's room: `workshop room`."""
+"""The commands that open a server: `workshop room` for a class, and `workshop mcp` for an agent."""
 
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from workshop.cli.options import INSTRUCTORS
+from workshop.cli.options import INSTRUCTORS, INSTRUMENTS, installed
 from workshop.cli.output import commands, filled
-from workshop.errors import WorkshopError
 from workshop.parts import all_parts
 
 app = typer.Typer()
@@ -40,13 +39,9 @@ def room(
 
     Ctrl-C ends it. What it has acknowledged is kept: started again with the same database, it goes on.
     """
-    try:
+    with installed("room", "a server and a database", "starlette", "uvicorn", "sqlalchemy", "anyio"):
         from workshop.room.open_room import OpenRoom
         from workshop.room.serving import ServedAt, serve
-    except ModuleNotFoundError as error:
-        if (error.name or "").partition(".")[0] not in ("starlette", "uvicorn", "sqlalchemy", "anyio"):
-            raise
-        raise WorkshopError("this needs a server and a database: pip install 'profiling-workshop[room]'") from None
 
     from workshop.room.room_client import normal_address
 
@@ -64,3 +59,17 @@ def room(
 
     at = ServedAt(host, port, certificate, private_key, normal_address(scheme + address) if address else "")
     serve(database, share, at, {part.name: part.title for part in all_parts()}, say)
+
+
+@app.command(rich_help_panel=INSTRUMENTS)
+def mcp() -> None:
+    """Offer the instruments to an agent, over MCP on stdio.
+
+    Example: workshop mcp
+
+    An agent starts this by itself, in the folder with the scripts: it can run scripts of this folder under measure,
+    lines, compare and trace, and read the lessons. docs/agents.md is the page to give to it.
+    """
+    with installed("mcp", "the SDK of MCP", "mcp", "anyio"):
+        from workshop.agents import server
+    server(Path.cwd()).run("stdio")

@@ -1,14 +1,20 @@
-"""The commands of a participant in a room: `workshop join` and `workshop leave`."""
+"""A participant in a room: `workshop join` and `workshop leave`, and what other commands send to the room.
+
+Those who have not joined one see nothing of it, and nothing is loaded for them.
+"""
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from workshop.cli.course import state_beside
-from workshop.cli.options import COURSE, ScriptOption
-from workshop.cli.output import filled
+from workshop.cli.options import COURSE, DEFAULT_SCRIPT, ScriptOption, state_beside
+from workshop.cli.output import filled, say
+from workshop.course.state import State
 from workshop.errors import WorkshopError
+
+if TYPE_CHECKING:
+    from workshop.course.kept_checks import KeptCheck
 
 app = typer.Typer()
 
@@ -22,7 +28,7 @@ def join(
         Path | None,
         typer.Option(help="The room's certificate, if your system does not trust it.", exists=True, show_default=False),
     ] = None,
-    script: ScriptOption = Path("train.py"),
+    script: ScriptOption = DEFAULT_SCRIPT,
 ) -> None:
     """Join the instructor's room: it gets your checks' results.
 
@@ -52,7 +58,7 @@ def join(
 
 
 @app.command(rich_help_panel=COURSE)
-def leave(script: ScriptOption = Path("train.py")) -> None:
+def leave(script: ScriptOption = DEFAULT_SCRIPT) -> None:
     """Leave the room: nothing more is sent.
 
     Example: workshop leave
@@ -76,3 +82,38 @@ def leave(script: ScriptOption = Path("train.py")) -> None:
     path.unlink(missing_ok=True)
     Outbox(state).clear()
     print(filled(f"You have left the room. Nothing more is sent. {told}"))
+
+
+def tell_check(state: State, check: "KeptCheck") -> None:
+    """Send how a check ended."""
+    if _has_joined(state):
+        from workshop.room.reporting import report_check
+
+        _say(report_check(state, check))
+
+
+def tell_hint(state: State, part: str) -> None:
+    """Send that a hint was read."""
+    if _has_joined(state):
+        from workshop.room.reporting import report_hint
+
+        _say(report_hint(state, part))
+
+
+def tell_waiting(state: State) -> None:
+    """Send what waits since the room did not answer, if anything does."""
+    if _has_joined(state):
+        from workshop.room.reporting import send_waiting
+
+        _say(send_waiting(state).line)
+
+
+def _has_joined(state: State) -> bool:
+    from workshop.room.membership import path_beside
+
+    return path_beside(state).exists()
+
+
+def _say(line: str) -> None:
+    if line:
+        say(line)
