@@ -20,7 +20,8 @@ from workshop.cli.options import (
     ScriptOption,
     state_beside,
 )
-from workshop.cli.output import commands, filled, print_diff, print_json, print_lesson, print_rows, write_file
+from workshop.cli.output import commands, filled, print_diff, print_json, print_lesson, write_file
+from workshop.cli.tables import print_rows
 from workshop.course import given_cases, glossary, progress
 from workshop.course.scripts import existing, replace_script
 from workshop.course.state import State

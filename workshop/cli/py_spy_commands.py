@@ -14,7 +14,8 @@ from workshop.cli.options import (
     before_and_after,
     exclude_each_other,
 )
-from workshop.cli.output import plain_table, print_csv, print_json, say, terminal_width, write_file
+from workshop.cli.output import print_csv, print_json, say, terminal_width, write_file
+from workshop.cli.tables import plain_table
 from workshop.errors import WorkshopError
 from workshop.profiles import py_spy_report, recorded_runs, sample_groups
 from workshop.profiles.code_origin import CodeOrigins, script_of

@@ -3,7 +3,8 @@
 import math
 from collections.abc import Sequence
 
-from workshop.cli.output import filled, plain_table
+from workshop.cli.output import filled
+from workshop.cli.tables import plain_table
 from workshop.parts import taught_in
 from workshop.terminal import cut, wrapped
 from workshop.traces.breakdown import Row
