@@ -9,7 +9,7 @@ from conftest import Run
 from made_traces import a_step, launched, write
 from playwright.sync_api import Browser, Page
 
-from workshop.pages.trace_difference_page import page as draw
+from workshop.pages.trace_page import difference_page
 from workshop.traces import load
 from workshop.traces.comparison.difference import compare
 

@@ -181,9 +181,9 @@ def _diff(paths: list[Path], names: list[str] | None, as_json: bool, as_csv: boo
     before, after = (_read([path]) for path in paths)
     found = _analyzed(lambda: compare(before, after))
     if html:
-        from workshop.pages.trace_difference_page import page
+        from workshop.pages.trace_page import difference_page
 
-        write_file(html, page(before, after, found))
+        write_file(html, difference_page(before, after, found))
         print(f"{html} shows what changed. Open it in a browser.")
     elif as_csv and names:
         print_csv([change.row() for change in found.tables[names[0]]], list(found.step.row()))

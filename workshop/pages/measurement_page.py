@@ -1,23 +1,14 @@
 """Draws a measurement as one HTML file, which loads nothing and runs no script."""
 
 from collections.abc import Iterable, Mapping
-from html import escape
 
-from workshop.pages.template import Part, Values, bar, crashed, excerpts, fill, findings, row, section, table
+from workshop.pages.template import PHASE_COLOURS, Part, Values, bar, excerpts, findings, measured, row, table
 from workshop.probe.phases import Phase
 from workshop.runs.other_load import about
-
-MAX_STEPS = 2000
-"""Points, at most; of more steps, each point shows the longest of several in a row."""
-
-MIN_SHARE = 0.01
-"""Share of a step, at least, of a line that is shown for itself."""
 
 EXPLANATION = """\
 Milliseconds a step, by the colour of the phase: in the training's own process, and in its workers while the training
 waits for them. A backward pass is divided among the lines of the forward pass that it belongs to."""
-
-_COLOURS = {str(phase): phase.colour for phase in Phase}
 
 
 def page(name: str, found: Values, sources: Mapping[str, list[str]]) -> str:
@@ -33,28 +24,20 @@ def page(name: str, found: Values, sources: Mapping[str, list[str]]) -> str:
     rough = about(bool(found["machine"] and found["machine"]["busy"]))
     shown = findings(((each, f"{rough}{each['speedup']}", _says(each, rough)) for each in found["findings"]), sources)
     summary = f"{steps['count']} steps in {steps['wall_s']:.1f} s, {steps['samples_per_s']:.1f} samples/s"
-    lines = excerpts(found["lines"], found["findings"], sources, _part, _ms, MIN_SHARE)
-    ranks = _ranks(found["ranks"]) if found["ranks"] else ""
-    body = [
-        f'<p class="quiet">{escape(summary)}</p>',
-        crashed(found["crash"]),
-        section("Bottlenecks", shown),
-        section("Where a step's time goes", "".join([ranks, *_phases(found["synchronized"] or steps)])),
-        section("What was tried", table(TRIED, tried)) if (tried := [*_tried(found)]) else "",
-        section("Every measured step", _steps(steps["durations_s"])),
-        section("The lines", f'<p class="quiet">{EXPLANATION}</p>{lines}'),
-        *(f"<p>{escape(note)}</p>" for note in found["notes"]),
-    ]
-    return fill(f"{name}: {each_ms:.1f} ms a step", f'<div class="measured">{"".join(body)}</div>', "workshop measure")
+    sections = {
+        "Bottlenecks": shown,
+        "Where a step's time goes": _ranks(found["ranks"]) + _phases(found["synchronized"] or steps),
+        "What was tried": table(("", "of", "speedup of a step", ""), _tried(found)),
+        "Every measured step": _steps(steps["durations_s"]),
+        "The lines": excerpts(found["lines"], found["findings"], sources, _part, _ms, 0.01, EXPLANATION),
+    }
+    return measured(f"{name}: {each_ms:.1f} ms a step", summary, found, sections, "workshop measure")
 
 
 def _says(finding: Values, rough: str) -> str:
     """What it costs, what is gained, and what to do."""
     durations = f"A step of {finding['step_ms']:.1f} ms would take {rough}{finding['fixed']} ({finding['basis']})."
     return f"{finding['ms_a_step']:.1f} ms a step, {finding['share']:.0%} of it. {durations} {finding['words']}"
-
-
-TRIED = ("", "of", "speedup of a step", "")
 
 
 def _tried(found: Values) -> Iterable[str]:
@@ -65,9 +48,8 @@ def _tried(found: Values) -> Iterable[str]:
         yield row((f"num_workers={workers}", "", f"{gain:.2f}x", ""))
     for each in found["trials"]:
         gain = "" if each["error"] else f"{each['gain']:.2f}x"
-        yield row(
-            (each["name"], each["about"], gain, each["error"] or ("" if each["has_effect"] else "without effect"))
-        )
+        became = each["error"] or ("" if each["has_effect"] else "without effect")
+        yield row((each["name"], each["about"], gain, became))
 
 
 def _ranks(ranks: list[Values]) -> str:
@@ -80,19 +62,19 @@ def _ranks(ranks: list[Values]) -> str:
     return table(("ms a step", *Phase, "waits"), rows)
 
 
-def _phases(steps: Values) -> Iterable[str]:
-    whole = sum(steps["phases_s"].values()) or 1.0
+def _phases(steps: Values) -> str:
+    whole, bars = sum(steps["phases_s"].values()) or 1.0, ""
     for phase in Phase:
         seconds = steps["phases_s"][phase]
-        if phase == Phase.VALIDATION and not seconds:
-            continue
         share = seconds / whole
-        yield bar(phase, [(phase.colour, share, phase)], f"{seconds / steps['count'] * 1e3:.1f} ms, {share:.0%}")
+        if seconds or phase != Phase.VALIDATION:
+            bars += bar(phase, [(phase.colour, share, phase)], f"{seconds / steps['count'] * 1e3:.1f} ms, {share:.0%}")
+    return bars
 
 
-def _steps(durations_s: list[float]) -> str:
-    """Draw a point for each step, from 0 to the longest."""
-    together = -(-len(durations_s) // MAX_STEPS)
+def _steps(durations_s: list[float], most: int = 2000) -> str:
+    """Draw a point for each step, from 0 to the longest; if there are more than `most`, for several in a row."""
+    together = -(-len(durations_s) // most)
     chunks = [durations_s[begin : begin + together] for begin in range(0, len(durations_s), together)]
     longest = max(durations_s, default=1.0)
     width = 1000 / max(len(chunks), 1)
@@ -116,7 +98,7 @@ def _steps(durations_s: list[float]) -> str:
 
 def _part(line: Values) -> Part:
     says = f"{line['phase']}, {line['process']}: {line['ms_a_step']:.1f} ms"
-    return _COLOURS[line["phase"]], min(line["share"], 1.0), says
+    return PHASE_COLOURS[line["phase"]], min(line["share"], 1.0), says
 
 
 def _ms(lines: list[Values]) -> str:
