@@ -41,23 +41,14 @@ app.add_typer(dev_app, name="dev", help="Prove that the workshop's own checks ar
 @app.command(rich_help_panel=COURSE)
 def check(
     part: PartArgument = None,
-    answer_word: Annotated[
-        str | None, typer.Argument(metavar="[ANSWER]", help="The same as --answer.", show_default=False)
-    ] = None,
+    answer_word: Annotated[str | None, typer.Argument(metavar="[ANSWER]", help="The same as --answer.")] = None,
     every: Annotated[bool, typer.Option("--all", help="Check every part, one after the other.")] = False,
-    answer: Annotated[
-        str | None, typer.Option("--answer", help="Your answer, if the part asks a question.", show_default=False)
-    ] = None,
+    answer: Annotated[str | None, typer.Option("--answer", help="Your answer, if the part asks a question.")] = None,
     recording: Annotated[
-        Path | None,
-        typer.Option(
-            help="Your recording or trace, if it is not in the usual folder.", exists=True, show_default=False
-        ),
+        Path | None, typer.Option(help="Your recording or trace, if it is not in the usual folder.", exists=True)
     ] = None,
     script: PartScriptOption = None,
-    config: Annotated[
-        Path | None, typer.Option(help="Take image and batch size from this config.", show_default=False)
-    ] = None,
+    config: Annotated[Path | None, typer.Option(help="Take image and batch size from this config.")] = None,
     device: DeviceOption = None,
     data: DataOption = DEFAULT_DATA,
     as_json: JsonOption = False,
@@ -158,9 +149,7 @@ def watch(
 @dev_app.command()
 def selftest(
     part: PartArgument = None,
-    script: Annotated[
-        str | None, typer.Option(help="With part11: one of its scripts, such as whale_calls.", show_default=False)
-    ] = None,
+    script: Annotated[str | None, typer.Option(help="With part11: one of its scripts, such as whale_calls.")] = None,
     cheats: Annotated[bool, typer.Option(help="Try the cheats, too.")] = True,
     data: DataOption = DEFAULT_DATA,
 ) -> None:

@@ -7,14 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from workshop.cli.asked import Asked
-from workshop.cli.options import (
-    COMMAND_FOLLOWS,
-    INSTRUMENTS,
-    FormatOption,
-    JsonOption,
-    budget_of,
-    share_of,
-)
+from workshop.cli.options import COMMAND_FOLLOWS, INSTRUMENTS, FormatOption, JsonOption, budget_of, share_of
 from workshop.cli.output import filled, progress_line, warn
 from workshop.cli.reported import of_gate, of_verdict
 from workshop.errors import WorkshopError
@@ -35,19 +28,14 @@ def compare(
             metavar="OLD NEW [ARGUMENTS]...",
             help="The script that does the right work, the one to judge, and arguments passed on to both; with "
             "--base, one script and its arguments.",
-            show_default=False,
         ),
     ],
-    base: Annotated[
-        str | None,
-        typer.Option(help="Compare the script with its version at this git revision.", show_default=False),
-    ] = None,
+    base: Annotated[str | None, typer.Option(help="Compare the script with its version at this git revision.")] = None,
     allow: Annotated[
-        str | None, typer.Option(help="With --base: how much slower is still fine; by default 5%.", show_default=False)
+        str | None, typer.Option(help="With --base: how much slower is still fine; by default 5%.")
     ] = None,
     target: Annotated[
-        float | None,
-        typer.Option(help="The speedup that NEW must reach; by default 1.1.", min=0.01, show_default=False),
+        float | None, typer.Option(help="The speedup that NEW must reach; by default 1.1.", min=0.01)
     ] = None,
     steps: Annotated[
         int | None,
@@ -57,8 +45,7 @@ def compare(
         str | None,
         typer.Option(
             help="The time until the verdict, such as 90, 90s or 10m; long epochs are cut. By default 2m, with "
-            "--base 10m.",
-            show_default=False,
+            "--base 10m."
         ),
     ] = None,
     formats: FormatOption = None,

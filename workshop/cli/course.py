@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 app = typer.Typer()
 
 YesOption = Annotated[bool, typer.Option("--yes", help="See the solution even if you have not tried.")]
-NamedPartArgument = Annotated[str, typer.Argument(help="Which part: part3, or 3.", show_default=False)]
+NamedPartArgument = Annotated[str, typer.Argument(help="Which part: part3, or 3.")]
 
 
 @app.command("list", rich_help_panel=COURSE)
@@ -63,10 +63,7 @@ def list_parts(script: ScriptOption = DEFAULT_SCRIPT, as_json: JsonOption = Fals
 
 @app.command(rich_help_panel=COURSE)
 def show(
-    part: Annotated[
-        str | None,
-        typer.Argument(help="Which part: part3, or 3; or a word, such as headroom.", show_default=False),
-    ] = None,
+    part: Annotated[str | None, typer.Argument(help="Which part: part3, or 3; or a word, such as headroom.")] = None,
     script: ScriptOption = DEFAULT_SCRIPT,
 ) -> None:
     """Read a lesson, or what a word means.
@@ -109,7 +106,7 @@ def hint(part: PartArgument = None, script: ScriptOption = DEFAULT_SCRIPT) -> No
 @app.command(rich_help_panel=COURSE)
 def diff(
     part: NamedPartArgument,
-    other: Annotated[str | None, typer.Argument(help="Another part.", show_default=False)] = None,
+    other: Annotated[str | None, typer.Argument(help="Another part.")] = None,
     script: PartScriptOption = None,
     yes: YesOption = False,
 ) -> None:
@@ -159,8 +156,7 @@ def start(
     part: PartArgument = None,
     script: PartScriptOption = None,
     seed: Annotated[
-        int | None,
-        typer.Option(min=1, help="With part11: get the scripts in the order of this seed.", show_default=False),
+        int | None, typer.Option(min=1, help="With part11: get the scripts in the order of this seed.")
     ] = None,
 ) -> None:
     """Put the script of a part here, for you to edit.
@@ -205,9 +201,7 @@ def reset(part: PartArgument = None, script: PartScriptOption = None) -> None:
 
 @app.command(rich_help_panel=COURSE)
 def restore(
-    part: Annotated[
-        str | None, typer.Argument(help="Which part: part5, or 5; or the file that was kept.", show_default=False)
-    ] = None,
+    part: Annotated[str | None, typer.Argument(help="Which part: part5, or 5; or the file that was kept.")] = None,
     script: PartScriptOption = None,
 ) -> None:
     """Put your script of a part back; the present one is kept.

@@ -21,16 +21,13 @@ app = typer.Typer()
 @app.command(rich_help_panel=INSTRUMENTS)
 def lines(
     files: Annotated[
-        list[Path] | None,
-        typer.Argument(metavar="[FILE]...", help="The profile; by default the newest here.", show_default=False),
+        list[Path] | None, typer.Argument(metavar="[FILE]...", help="The profile; by default the newest here.")
     ] = None,
-    function: Annotated[str | None, typer.Option("--function", help="This function alone.", show_default=False)] = None,
+    function: Annotated[str | None, typer.Option("--function", help="This function alone.")] = None,
     everything: Annotated[bool, typer.Option("--all", help="All functions, and all lines that ran.")] = False,
-    by: Annotated[str | None, typer.Option(help="process: tables for each.", show_default=False)] = None,
+    by: Annotated[str | None, typer.Option(help="process: tables for each.")] = None,
     diff: DiffOption = False,
-    html: Annotated[
-        Path | None, typer.Option("--html", help="Write a page with the whole source.", show_default=False)
-    ] = None,
+    html: Annotated[Path | None, typer.Option("--html", help="Write a page with the whole source.")] = None,
     formats: FormatOption = None,
     as_json: JsonOption = False,
 ) -> None:

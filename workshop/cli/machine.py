@@ -90,9 +90,7 @@ def make(data: DataOption = DEFAULT_DATA) -> None:
 
 @app.command(rich_help_panel=INSTRUMENTS)
 def monitor(
-    pid: Annotated[
-        list[int] | None, typer.Option(help="Process to watch; by default every training run.", show_default=False)
-    ] = None,
+    pid: Annotated[list[int] | None, typer.Option(help="Process to watch; by default every training run.")] = None,
     interval: Annotated[float, typer.Option(help="Seconds between updates.", min=0.1)] = 1.0,
     once: Annotated[bool, typer.Option("--once", help="Print once and exit.")] = False,
     as_json: JsonOption = False,

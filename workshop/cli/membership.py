@@ -21,12 +21,11 @@ app = typer.Typer()
 
 @app.command(rich_help_panel=COURSE)
 def join(
-    address: Annotated[str, typer.Argument(help="The room's address, as the board shows it.", show_default=False)],
-    code: Annotated[str, typer.Argument(help="The room's code, as the board shows it.", show_default=False)],
-    name: Annotated[str, typer.Option(help="What you are called on the board.", show_default=False)],
+    address: Annotated[str, typer.Argument(help="The room's address, as the board shows it.")],
+    code: Annotated[str, typer.Argument(help="The room's code, as the board shows it.")],
+    name: Annotated[str, typer.Option(help="What you are called on the board.")],
     certificate: Annotated[
-        Path | None,
-        typer.Option(help="The room's certificate, if your system does not trust it.", exists=True, show_default=False),
+        Path | None, typer.Option(help="The room's certificate, if your system does not trust it.", exists=True)
     ] = None,
     script: ScriptOption = DEFAULT_SCRIPT,
 ) -> None:

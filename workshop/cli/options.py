@@ -27,10 +27,7 @@ JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON instead.")]
 FormatOption = Annotated[
     list[str] | None,
     typer.Option(
-        "--format",
-        metavar="NAME[=FILE]",
-        help="github, markdown or sarif, to stdout or to a file; may be repeated.",
-        show_default=False,
+        "--format", metavar="NAME[=FILE]", help="github, markdown or sarif, to stdout or to a file; may be repeated."
     ),
 ]
 DiffOption = Annotated[bool, typer.Option("--diff", help="Show what changed from BEFORE to AFTER.")]
@@ -38,26 +35,17 @@ CsvOption = Annotated[bool, typer.Option("--csv", help="Print CSV instead.")]
 DataOption = Annotated[Path, typer.Option("--data", help="The data folder.")]
 ScriptOption = Annotated[Path, typer.Option("--script", help="Your script.")]
 PartScriptOption = Annotated[
-    Path | None,
-    typer.Option("--script", help="Your script; by default that of the part, such as train.py.", show_default=False),
+    Path | None, typer.Option("--script", help="Your script; by default that of the part, such as train.py.")
 ]
-DeviceOption = Annotated[str | None, typer.Option("--device", help="Such as cpu or cuda:1.", show_default=False)]
-TrainingScriptArgument = Annotated[str, typer.Argument(help="Any training script, or torchrun.", show_default=False)]
-ScriptArguments = Annotated[
-    list[str] | None, typer.Argument(help="Arguments passed on to the script.", show_default=False)
-]
+DeviceOption = Annotated[str | None, typer.Option("--device", help="Such as cpu or cuda:1.")]
+TrainingScriptArgument = Annotated[str, typer.Argument(help="Any training script, or torchrun.")]
+ScriptArguments = Annotated[list[str] | None, typer.Argument(help="Arguments passed on to the script.")]
 ModuleOption = Annotated[bool, typer.Option("-m", help="Run the script as a module, like python -m.")]
-SaveOption = Annotated[
-    Path | None,
-    typer.Option("--save", help="Keep the measurement in this file, to compare with.", show_default=False),
-]
+SaveOption = Annotated[Path | None, typer.Option("--save", help="Keep the measurement in this file, to compare with.")]
 AgainstOption = Annotated[
-    Path | None,
-    typer.Option(
-        "--diff", "--against", help="What changed since this measurement?", metavar="BEFORE", show_default=False
-    ),
+    Path | None, typer.Option("--diff", "--against", help="What changed since this measurement?", metavar="BEFORE")
 ]
-PartArgument = Annotated[str | None, typer.Argument(help="Which part: part3, or 3.", show_default=False)]
+PartArgument = Annotated[str | None, typer.Argument(help="Which part: part3, or 3.")]
 
 
 def state_beside(script: Path | None) -> State:

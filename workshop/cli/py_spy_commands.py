@@ -6,14 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from workshop.cli.options import (
-    INSTRUMENTS,
-    CsvOption,
-    DiffOption,
-    JsonOption,
-    before_and_after,
-    exclude_each_other,
-)
+from workshop.cli.options import INSTRUMENTS, CsvOption, DiffOption, JsonOption, before_and_after, exclude_each_other
 from workshop.cli.output import print_csv, print_json, say, terminal_width, write_file
 from workshop.cli.tables import plain_table
 from workshop.errors import WorkshopError
@@ -25,17 +18,14 @@ from workshop.recording.py_spy import FOLDER
 
 app = typer.Typer()
 
-RecordingsArgument = Annotated[list[Path] | None, typer.Argument(metavar="[FILE]...", show_default=False)]
+RecordingsArgument = Annotated[list[Path] | None, typer.Argument(metavar="[FILE]...")]
 RecordingsOption = Annotated[
-    list[Path] | None,
-    typer.Option("--file", help="A recording, or a folder: its newest run; repeatable.", show_default=False),
+    list[Path] | None, typer.Option("--file", help="A recording, or a folder: its newest run; repeatable.")
 ]
 LibraryOption = Annotated[
     str | None,
     typer.Option(
-        "--library-name",
-        help="A string in the paths of your own code; by default the name of the recorded script.",
-        show_default=False,
+        "--library-name", help="A string in the paths of your own code; by default the name of the recorded script."
     ),
 ]
 
@@ -46,8 +36,7 @@ def report(
     file: RecordingsOption = None,
     library: LibraryOption = None,
     aggregate: Annotated[
-        bool,
-        typer.Option("--aggregate-leaf-paths/--each-stack", help="One row for all stacks that end alike."),
+        bool, typer.Option("--aggregate-leaf-paths/--each-stack", help="One row for all stacks that end alike.")
     ] = True,
     rows: Annotated[str, typer.Option("--num-rows", help="The number of rows, or all.")] = "10",
     total: Annotated[bool, typer.Option("--total/--self", help="Count what a function called, too.")] = False,
@@ -55,9 +44,7 @@ def report(
         bool, typer.Option("--user-code", "--own", help="Your own code only, with what it called.")
     ] = False,
     modules: Annotated[bool, typer.Option("--module-frames", help="Show the bodies of modules, too.")] = False,
-    by: Annotated[
-        str | None, typer.Option(help="A table for each process, thread or rank.", show_default=False)
-    ] = None,
+    by: Annotated[str | None, typer.Option(help="A table for each process, thread or rank.")] = None,
     diff: DiffOption = False,
     as_json: JsonOption = False,
     as_csv: CsvOption = False,

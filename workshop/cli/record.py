@@ -19,9 +19,8 @@ if TYPE_CHECKING:
     from workshop.recording.run import RecordedRun
     from workshop.runs.other_load import OtherLoad
 
-SecondsOption = Annotated[
-    float | None, typer.Option(help="End the run this many seconds after its first step.", min=1, show_default=False)
-]
+RecordedArgument = Annotated[list[str], typer.Argument(help="After --: a script, or torchrun.")]
+SecondsOption = Annotated[float | None, typer.Option(help="End the run this many seconds after its first step.", min=1)]
 SlurmOption = Annotated[bool, typer.Option("--slurm", help="Run nothing; print a job script instead.")]
 
 app = typer.Typer()
@@ -32,16 +31,11 @@ app.add_typer(record_app, name="record", help=RECORD_HELP, rich_help_panel=INSTR
 
 @record_app.command("lines", context_settings=COMMAND_FOLLOWS)
 def record_lines(
-    command: Annotated[list[str], typer.Argument(help="After --: a script, or torchrun.", show_default=False)],
-    output: Annotated[
-        str, typer.Option("-o", "--output", help="A file, or a folder (it ends in /).", show_default=False)
-    ] = "",
-    only: Annotated[
-        list[str] | None, typer.Option("--only", help="This function alone; repeatable.", show_default=False)
-    ] = None,
+    command: RecordedArgument,
+    output: Annotated[str, typer.Option("-o", "--output", help="A file, or a folder (it ends in /).")] = "",
+    only: Annotated[list[str] | None, typer.Option("--only", help="This function alone; repeatable.")] = None,
     own: Annotated[
-        list[Path] | None,
-        typer.Option("--own", help="Count this installed package (its folder), too; repeatable.", show_default=False),
+        list[Path] | None, typer.Option("--own", help="Count this installed package (its folder), too; repeatable.")
     ] = None,
     seconds: SecondsOption = None,
 ) -> None:
@@ -69,7 +63,7 @@ def record_lines(
 
 @record_app.command("py-spy", context_settings=COMMAND_FOLLOWS)
 def record_py_spy(
-    command: Annotated[list[str], typer.Argument(help="After --, as you would type it.", show_default=False)],
+    command: Annotated[list[str], typer.Argument(help="After --, as you would type it.")],
     output: Annotated[
         str, typer.Option("-o", "--output", help="A file, or a folder (it ends in /).")
     ] = "py-spy-outputs/",
@@ -112,7 +106,7 @@ def record_py_spy(
 @record_app.command("torch", context_settings=COMMAND_FOLLOWS)
 def record_torch(
     context: typer.Context,
-    command: Annotated[list[str], typer.Argument(help="After --: a script, or torchrun.", show_default=False)],
+    command: RecordedArgument,
     wait: Annotated[int, typer.Option(help="Steps at the start of a cycle that are not recorded.", min=0)] = 5,
     warmup: Annotated[int, typer.Option(help="Steps that are recorded and thrown away.", min=0)] = 2,
     active: Annotated[int, typer.Option(help="Steps that are kept.", min=1)] = 2,
@@ -166,11 +160,11 @@ def record_torch(
 
 @record_app.command("nsys", context_settings=COMMAND_FOLLOWS)
 def record_nsys(
-    command: Annotated[list[str], typer.Argument(help="After --: a script, or torchrun.", show_default=False)],
+    command: RecordedArgument,
     output: Annotated[str, typer.Option("-o", "--output", help="The report.")] = "nsight_report",
     trace_libraries: Annotated[str, typer.Option("--trace", help="Libraries to record.")] = "cuda,nvtx,cudnn,cublas",
     gpu_metrics: Annotated[str, typer.Option(help="Devices whose counters to sample; '' for none.")] = "all",
-    run_as: Annotated[str, typer.Option(help="With sudo: who runs the command; 'me' is you.", show_default=False)] = "",
+    run_as: Annotated[str, typer.Option(help="With sudo: who runs the command; 'me' is you.")] = "",
 ) -> None:
     """Record the whole machine with NVIDIA's Nsight Systems.
 
@@ -252,9 +246,7 @@ def _say_if_busy(machine: "OtherLoad") -> None:
 
 @app.command(context_settings=COMMAND_FOLLOWS | {"help_option_names": []}, rich_help_panel=INSTRUMENTS)
 def torchrun(
-    arguments: Annotated[
-        list[str] | None, typer.Argument(help="Arguments passed on to torchrun.", show_default=False)
-    ] = None,
+    arguments: Annotated[list[str] | None, typer.Argument(help="Arguments passed on to torchrun.")] = None,
 ) -> None:
     """Run torchrun, with its errors in one line.
 

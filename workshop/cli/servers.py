@@ -14,23 +14,16 @@ app = typer.Typer()
 
 @app.command(rich_help_panel=INSTRUCTORS)
 def room(
-    share: Annotated[
-        Path | None,
-        typer.Argument(help="The folder with what the class gets: packages, photos.", show_default=False),
-    ] = None,
+    share: Annotated[Path | None, typer.Argument(help="The folder with what the class gets: packages, photos.")] = None,
     host: Annotated[str, typer.Option(help="The address of this machine to listen on.")] = "0.0.0.0",
     port: Annotated[int, typer.Option(min=0, max=65535, help="The port to listen on; 0 for a free one.")] = 8000,
     database: Annotated[
         str, typer.Option(help="A file for SQLite, or postgresql://USER@HOST/NAME.", metavar="FILE|URL")
     ] = "room.sqlite",
-    address: Annotated[
-        str, typer.Option(help="The address that others type, if it is another one.", show_default=False)
-    ] = "",
-    certificate: Annotated[
-        Path | None, typer.Option(help="For https: the certificate, as PEM.", exists=True, show_default=False)
-    ] = None,
+    address: Annotated[str, typer.Option(help="The address that others type, if it is another one.")] = "",
+    certificate: Annotated[Path | None, typer.Option(help="For https: the certificate, as PEM.", exists=True)] = None,
     private_key: Annotated[
-        Path | None, typer.Option(help="Its private key, if not in the same file.", exists=True, show_default=False)
+        Path | None, typer.Option(help="Its private key, if not in the same file.", exists=True)
     ] = None,
 ) -> None:
     """Open a room for a class, with a board for its results.

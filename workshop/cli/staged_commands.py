@@ -47,9 +47,7 @@ def measure(
     thorough: Annotated[
         bool, typer.Option("--thorough", help="Try all ways to compute, also those that take minutes.")
     ] = False,
-    html: Annotated[
-        Path | None, typer.Option(help="Write a page of findings, steps and lines here.", show_default=False)
-    ] = None,
+    html: Annotated[Path | None, typer.Option(help="Write a page of findings, steps and lines here.")] = None,
     save: SaveOption = None,
     against: AgainstOption = None,
     formats: FormatOption = None,
@@ -104,9 +102,7 @@ def memory(
     is_module: ModuleOption = False,
     seconds: Annotated[float, typer.Option(help="How long to watch.", min=0.1)] = 20.0,
     trials: Annotated[bool, typer.Option(help="Try on copies what would need less.")] = True,
-    html: Annotated[
-        Path | None, typer.Option(help="Write a page of findings, curve and lines here.", show_default=False)
-    ] = None,
+    html: Annotated[Path | None, typer.Option(help="Write a page of findings, curve and lines here.")] = None,
     save: SaveOption = None,
     against: AgainstOption = None,
     formats: FormatOption = None,
@@ -159,13 +155,10 @@ def tune(
     budget: Annotated[
         str, typer.Option(help="The time for the search and the proof, such as 90 or 5m.")
     ] = DEFAULT_BUDGET,
-    memory: Annotated[
-        str | None,
-        typer.Option(help="What all processes may use, such as 16G.", metavar="SIZE", show_default=False),
-    ] = None,
+    memory: Annotated[str | None, typer.Option(help="What all processes may use, such as 16G.", metavar="SIZE")] = None,
     write: Annotated[bool, typer.Option("--write", help="Edit the file, and keep a copy of it.")] = False,
     proof: Annotated[bool, typer.Option(help="Have the edited script judged, as by compare.")] = True,
-    html: Annotated[Path | None, typer.Option(help="Write a page with the curve here.", show_default=False)] = None,
+    html: Annotated[Path | None, typer.Option(help="Write a page with the curve here.")] = None,
     as_json: JsonOption = False,
 ) -> None:
     """Find the best number of workers, measured.

@@ -41,13 +41,10 @@ class NamesTables(TyperCommand):
 def trace(
     paths: Annotated[
         list[Path] | None,
-        typer.Argument(
-            help="Traces of all ranks, or their folder; by default the newest of prof, prof-2, ...", show_default=False
-        ),
+        typer.Argument(help="Traces of all ranks, or their folder; by default the newest of prof, prof-2, ..."),
     ] = None,
     tables: Annotated[
-        str | None,
-        typer.Option(metavar="NAMES", help="Print these tables instead of the findings.", show_default=False),
+        str | None, typer.Option(metavar="NAMES", help="Print these tables instead of the findings.")
     ] = None,
     hta: Annotated[
         bool, typer.Option("--hta-compat", help="With --json: the numbers of HolisticTraceAnalysis.")
@@ -55,7 +52,7 @@ def trace(
     as_json: JsonOption = False,
     as_csv: CsvOption = False,
     html: Annotated[
-        Path | None, typer.Option(help="Write a page with a timeline to this file.", metavar="FILE", show_default=False)
+        Path | None, typer.Option(help="Write a page with a timeline to this file.", metavar="FILE")
     ] = None,
     diff: Annotated[bool, typer.Option("--diff", help="Show what changed from BEFORE to AFTER.")] = False,
 ) -> None:
