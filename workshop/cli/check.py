@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from workshop.cli.course import what_comes_next
-from workshop.cli.membership import tell_check
+from workshop.cli.joining import tell_check
 from workshop.cli.options import (
     COURSE,
     DataOption,

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from workshop.cli.membership import tell_hint, tell_waiting
+from workshop.cli.joining import tell_hint, tell_waiting
 from workshop.cli.options import (
     COURSE,
     DEFAULT_SCRIPT,
@@ -21,7 +21,7 @@ from workshop.cli.options import (
     state_beside,
 )
 from workshop.cli.output import commands, filled, print_diff, print_json, print_lesson, write_file
-from workshop.cli.tables import print_rows
+from workshop.cli.terminal_tables import print_rows
 from workshop.course import given_cases, glossary, progress
 from workshop.course.scripts import existing, replace_script
 from workshop.course.state import State

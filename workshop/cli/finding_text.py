@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from rich.text import Text
 
 from workshop.cli.output import console, filled
-from workshop.cli.tables import table
+from workshop.cli.terminal_tables import table
 from workshop.diagnosis.change import Change, Measure
 from workshop.diagnosis.findings import Finding
 from workshop.memory.memory_findings import MemoryFinding

@@ -19,9 +19,9 @@ MODULES = {
     **dict.fromkeys(("list", "show", "hint", "diff", "solution", "start", "reset", "restore"), "course"),
     **dict.fromkeys(("check", "watch", "dev"), "check"),
     "report": "course",
-    **dict.fromkeys(("doctor", "data"), "machine"),
+    **dict.fromkeys(("doctor", "data"), "this_machine"),
     "measure": "staged_commands",
-    "monitor": "machine",
+    "monitor": "this_machine",
     **dict.fromkeys(("tune", "memory"), "staged_commands"),
     "compare": "compare_command",
     "lines": "lines_command",
@@ -29,7 +29,7 @@ MODULES = {
     "trace": "trace_command",
     **dict.fromkeys(("torchrun", "record"), "record"),
     "mcp": "servers",
-    **dict.fromkeys(("join", "leave"), "membership"),
+    **dict.fromkeys(("join", "leave"), "joining"),
     "room": "servers",
 }
 """The module here of each command, in the order of the help. To start faster, only that of the typed one is loaded."""
@@ -107,7 +107,7 @@ def what_next(
     if verbose:
         os.environ[LEVEL_VARIABLE] = "debug"
     if context.invoked_subcommand is None:
-        from workshop.cli.membership import tell_waiting
+        from workshop.cli.joining import tell_waiting
         from workshop.course.progress import next_step
 
         state = state_beside(None)

@@ -9,7 +9,7 @@ from rich.text import Text
 from workshop.cli.finding_text import print_findings
 from workshop.cli.output import console, filled
 from workshop.cli.result_text import filled_crash
-from workshop.cli.tables import bar, table
+from workshop.cli.terminal_tables import bar, table
 from workshop.diagnosis.causes.data_wait import OF_WORKERS
 from workshop.diagnosis.diagnosis import Diagnosis
 from workshop.diagnosis.findings import MIN_GAIN, Finding

@@ -10,7 +10,7 @@ from rich.text import Text
 from workshop.cli.finding_text import print_findings, shortened
 from workshop.cli.output import console, filled
 from workshop.cli.result_text import filled_crash
-from workshop.cli.tables import bar, table
+from workshop.cli.terminal_tables import bar, table
 from workshop.memory.batch_size import LargestBatch
 from workshop.memory.device_peak import DevicePeak
 from workshop.memory.growth import GrowingLine

@@ -8,7 +8,7 @@ import typer
 
 from workshop.cli.options import INSTRUMENTS, CsvOption, DiffOption, JsonOption, before_and_after, exclude_each_other
 from workshop.cli.output import print_csv, print_json, say, terminal_width, write_file
-from workshop.cli.tables import plain_table
+from workshop.cli.terminal_tables import plain_table
 from workshop.errors import WorkshopError
 from workshop.profiles import py_spy_report, recorded_runs, sample_groups
 from workshop.profiles.code_origin import CodeOrigins, script_of
@@ -62,38 +62,35 @@ def report(
     """
     if rows != "all" and not (rows.isdecimal() and int(rows)):
         raise typer.BadParameter("is a number from 1, or all", param_hint="--num-rows")
-    most = None if rows == "all" else int(rows)
+    most, paths = None if rows == "all" else int(rows), [*(files or []), *(file or [])]
     exclude_each_other(json=as_json, csv=as_csv)
     exclude_each_other(total=total, **{"user-code": user_code})
     if by not in (None, "process", "thread", "rank"):
         raise typer.BadParameter("is process, thread or rank", param_hint="--by")
     if diff:
         exclude_each_other(diff=diff, by=by, **{"user-code": user_code, "module-frames": modules})
-        _report_changes(*before_and_after([*(files or []), *(file or [])]), total, most, as_json, as_csv)
+        _report_changes(*before_and_after(paths), total, most, as_json, as_csv)
         return
-    recording = _read([*(files or []), *(file or [])], library)
-    is_script, library = not library, library or script_of(recording)
+    recording = _read(paths, library)
+    of_library = library or script_of(recording)
 
     def table_of(group: Recording) -> ReportTable:
         if user_code:  # includes the body of the script
-            is_user_code = CodeOrigins(recording, library).is_user_code
-            return py_spy_report.leaves(group, library, modules=True, is_user_code=is_user_code)
+            is_user_code = CodeOrigins(recording, of_library).is_user_code
+            return py_spy_report.leaves(group, of_library, modules=True, is_user_code=is_user_code)
         if total:
-            return py_spy_report.totals(group, library, modules, is_script)
-        return py_spy_report.leaves(group, library, aggregate, modules, is_script=is_script)
+            return py_spy_report.totals(group, of_library, modules, is_script=not library)
+        return py_spy_report.leaves(group, of_library, aggregate, modules, is_script=not library)
 
     groups = sample_groups.split(recording, by) if by else {"": recording}
     tables = {name: table_of(group) for name, group in groups.items()}
     if as_json or as_csv:
-        flat = [
-            {**({by: name} if by else {}), **row.as_dict()}
-            for name, table in tables.items()
-            for row in table.rows[:most]
-        ]
+        named = {name: ({by: name} if by else {}) for name in tables}
+        flat = [named[name] | row.as_dict() for name, table in tables.items() for row in table.rows[:most]]
         _print_data(flat, [*filter(None, [by]), *COLUMNS, "samples"], as_json)
     else:
         _print_text(tables, by, most, recording)
-    _say_notes(recording, list(tables.values()), by, library, has_modules=user_code or modules)
+    _say_notes(recording, list(tables.values()), by, of_library, has_modules=user_code or modules)
 
 
 @app.command(rich_help_panel=INSTRUMENTS)

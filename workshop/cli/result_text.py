@@ -4,7 +4,7 @@ from rich.table import Table
 from rich.text import Text
 
 from workshop.cli.output import commands, console, filled
-from workshop.cli.tables import bar, table
+from workshop.cli.terminal_tables import bar, table
 from workshop.judge.verdict import Outcome, Speed, Verdict
 from workshop.probe.phases import Phase
 from workshop.runs.other_load import about

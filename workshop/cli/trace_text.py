@@ -4,7 +4,7 @@ import math
 from collections.abc import Sequence
 
 from workshop.cli.output import filled
-from workshop.cli.tables import plain_table
+from workshop.cli.terminal_tables import plain_table
 from workshop.parts import taught_in
 from workshop.terminal import cut, wrapped
 from workshop.traces.breakdown import Row

@@ -9,7 +9,7 @@ from rich.text import Text
 
 from workshop.cli.output import commands, console, filled, print_diff
 from workshop.cli.result_text import filled_crash
-from workshop.cli.tables import bar, table
+from workshop.cli.terminal_tables import bar, table
 from workshop.judge.verdict import Outcome, Verdict
 from workshop.probe.loader_settings import COLUMNS, cells
 from workshop.tuning.script_memory import size

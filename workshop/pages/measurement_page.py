@@ -1,8 +1,8 @@
 """Draws a measurement as one HTML file, which loads nothing and runs no script."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
-from workshop.pages.template import PHASE_COLOURS, Part, Values, bar, excerpts, findings, measured, row, table
+from workshop.pages.template import PHASE_COLOURS, Part, Values, bar, excerpts, findings, measured, table
 from workshop.probe.phases import Phase
 from workshop.runs.other_load import about
 
@@ -40,16 +40,16 @@ def _says(finding: Values, rough: str) -> str:
     return f"{finding['ms_a_step']:.1f} ms a step, {finding['share']:.0%} of it. {durations} {finding['words']}"
 
 
-def _tried(found: Values) -> Iterable[str]:
+def _tried(found: Values) -> Iterable[Sequence[str]]:
     """A row for each way to load or to compute that was tried, also where it brought nothing."""
     step_s = found["steps"]["wall_s"] / found["steps"]["count"]
     for workers, steps in found["with_workers"].items():
         gain = step_s / (steps["wall_s"] / steps["count"])
-        yield row((f"num_workers={workers}", "", f"{gain:.2f}x", ""))
+        yield f"num_workers={workers}", "", f"{gain:.2f}x", ""
     for each in found["trials"]:
         gain = "" if each["error"] else f"{each['gain']:.2f}x"
         became = each["error"] or ("" if each["has_effect"] else "without effect")
-        yield row((each["name"], each["about"], gain, became))
+        yield each["name"], each["about"], gain, became
 
 
 def _ranks(ranks: list[Values]) -> str:
@@ -58,7 +58,7 @@ def _ranks(ranks: list[Values]) -> str:
     for each in ranks:
         steps = each["steps"]
         of_phases = (seconds / steps["count"] * 1e3 for seconds in steps["phases_s"].values())
-        rows.append(row([f"rank {each['rank']}", *(f"{ms:.1f}" for ms in (*of_phases, each["waits_ms"]))]))
+        rows.append([f"rank {each['rank']}", *(f"{ms:.1f}" for ms in (*of_phases, each["waits_ms"]))])
     return table(("ms a step", *Phase, "waits"), rows)
 
 

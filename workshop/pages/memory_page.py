@@ -16,7 +16,6 @@ from workshop.pages.template import (
     keys,
     measured,
     quiet,
-    row,
     table,
 )
 from workshop.probe.memory.memory_notes import SegmentName
@@ -98,14 +97,14 @@ PROCESSES = ("process", "private, MiB", "shared, MiB", "its share, MiB", "grown 
 HELD = ("held in Python by", "what", "length", "MiB", "filled at")
 
 
-def _line(line: Values) -> str:
+def _line(line: Values) -> list[str]:
     held = f"{line['holder']} in {line['held_in']}" if line["holder"] else ""
-    return row([line["kind"], _place(line), _number(line["bytes"], 2), str(line["count"]), line["since"], held])
+    return [line["kind"], _place(line), _number(line["bytes"], 2), str(line["count"]), line["since"], held]
 
 
-def _growing(line: Values) -> str:
+def _growing(line: Values) -> list[str]:
     rate = f"{line['bytes_a_step'] / 1024:.1f}"
-    return row([_place(line), rate, _number(line["bytes"], 2), line["holder"], line["until"]])
+    return [_place(line), rate, _number(line["bytes"], 2), line["holder"], line["until"]]
 
 
 def _host(found: Values) -> str:
@@ -113,7 +112,7 @@ def _host(found: Values) -> str:
     host = found["host"]
     curve = [(float(each["s"]), float(each["together_bytes"])) for each in found["timeline"]]
     sizes = ("private", "shared", "pss", "grown_bytes")
-    rows = (row([each["role"], *(_number(each[name]) for name in sizes)]) for each in host["processes"])
+    rows = ([each["role"], *(_number(each[name]) for name in sizes)] for each in host["processes"])
     more = f"/dev/shm: {_mib(host['shared_memory_bytes'])}. Loaded ahead, at most: {_mib(host['prefetched_bytes'])}. "
     more += f"Together: {_mib(host['together_bytes'])}."
     drawn = _curve(curve, "What all processes have together over time")
@@ -121,8 +120,8 @@ def _host(found: Values) -> str:
     return f"{drawn}{table(PROCESSES, rows)}{quiet(escape(more))}{held}"
 
 
-def _held(held: Values) -> str:
-    return row([held["holder"], held["what"], str(held["length"]), _number(held["bytes"]), _place(held)])
+def _held(held: Values) -> list[str]:
+    return [held["holder"], held["what"], str(held["length"]), _number(held["bytes"]), _place(held)]
 
 
 def _place(line: Values) -> str:

@@ -152,18 +152,19 @@ def bar_parts(parts: Iterable[Part]) -> str:
     )
 
 
-def table(header: Sequence[str], rows: Iterable[str], kind: str = "", words: Collection[int] = ()) -> str:
+def table(
+    header: Sequence[str], rows: Iterable[str | Sequence[str]], kind: str = "", words: Collection[int] = ()
+) -> str:
     """Return a table, which is scrolled where it is too wide; nothing if it has no rows.
 
-    A row is HTML, and numbers are to the right; `words` are the columns that have none, beside the first.
+    A row is its cells, or is HTML. Numbers are to the right; `words` are the columns that have none, beside the first.
     """
     head = "".join(f"<th{' class=word' * (at in words)}>{each}</th>" for at, each in enumerate(header))
-    body = "".join(rows)
+    body = "".join(each if isinstance(each, str) else _row(each) for each in rows)
     return f'<div class="scrolled"><table class="figures {kind}"><tr>{head}</tr>{body}</table></div>' if body else ""
 
 
-def row(cells: Iterable[str]) -> str:
-    """Return a row of a table."""
+def _row(cells: Sequence[str]) -> str:
     return f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in cells)}</tr>"
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from html import escape
 
-from workshop.pages.template import CHART_WIDTH, Values, chart, measured, paragraphs, row, table
+from workshop.pages.template import CHART_WIDTH, Values, chart, measured, paragraphs, table
 from workshop.probe.loader_settings import COLUMNS, cells
 from workshop.runs.other_load import about
 
@@ -34,10 +34,10 @@ def page(name: str, found: Values) -> str:
     return measured(f"{name}: {found['advice']}", found["reason"], found, sections, "workshop tune")
 
 
-def _row(tried: Values) -> str:
+def _row(tried: Values) -> list[str]:
     settings = tried["settings"]
     margin = tried.get("samples_per_s_margin")
-    values = [
+    return [
         *cells(settings, ""),
         f"{tried['samples_per_s']:.1f}" if tried["blocks_ms"] else "",
         f"{margin:.1f}" if margin is not None else "",
@@ -46,7 +46,6 @@ def _row(tried: Values) -> str:
         f"{tried['shared_bytes'] / 1e6:.1f}",
         tried["why_not"] or tried["became"],
     ]
-    return row(values)
 
 
 def _curve(known: Sequence[Values], found: Values) -> str:

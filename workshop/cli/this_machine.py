@@ -8,7 +8,7 @@ import typer
 
 from workshop.cli.options import COURSE, DEFAULT_SCRIPT, INSTRUMENTS, DataOption, JsonOption
 from workshop.cli.output import print_json, progress_line
-from workshop.cli.tables import print_rows
+from workshop.cli.terminal_tables import print_rows
 from workshop.course.state import State
 from workshop.pets.layout import BASE_FOLDER, DEFAULT_DATA, SOURCE
 from workshop.pets.status import report
