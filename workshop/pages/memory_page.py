@@ -5,19 +5,7 @@ from functools import partial
 from html import escape
 from pathlib import Path
 
-from workshop.pages.template import (
-    CHART_WIDTH,
-    Part,
-    Values,
-    bar,
-    chart,
-    excerpts,
-    findings,
-    keys,
-    measured,
-    quiet,
-    table,
-)
+from workshop.pages.template import Part, Values, bar, chart, excerpts, findings, keys, measured, quiet, table
 from workshop.probe.memory.memory_notes import SegmentName
 
 COLOURS = {
@@ -133,23 +121,23 @@ def _curve(points: Sequence[Point], label: str) -> str:
     if not points:
         return ""
     first, longest = points[0][0], max(points[-1][0] - points[0][0], 1e-9)
-    most, height = max(size for _, size in points) or 1.0, 220
+    most, width, height = max(size for _, size in points) or 1.0, 900, 220
 
     def place(point: Point) -> Point:
-        return (point[0] - first) / longest * CHART_WIDTH, height * (1 - point[1] / most / 1.1)
+        return (point[0] - first) / longest * width, height * (1 - point[1] / most / 1.1)
 
     line = " ".join(f"{x:.1f},{y:.1f}" for x, y in map(place, points))
     x, y = place(max(points, key=lambda each: each[1]))
-    anchor = "end" if x > CHART_WIDTH * 0.7 else "start"
+    anchor = "end" if x > width * 0.7 else "start"
     parts = [
-        f'<line x1="0" x2="{CHART_WIDTH}" y1="{height}" y2="{height}"/>',
+        f'<line x1="0" x2="{width}" y1="{height}" y2="{height}"/>',
         f'<polyline points="{line}"/>',
         f'<circle cx="{x:.1f}" cy="{y:.1f}" r="4"><title>the peak: {_mib(most)}</title></circle>',
         f'<text x="{x:.1f}" y="{y - 6:.1f}" text-anchor="{anchor}">{_mib(most)}</text>',
         f'<text x="0" y="{height + 20}">0 s</text>',
-        f'<text x="{CHART_WIDTH}" y="{height + 20}" text-anchor="end">{longest:.3g} s</text>',
+        f'<text x="{width}" y="{height + 20}" text-anchor="end">{longest:.3g} s</text>',
     ]
-    return chart(parts, height + 30, label)
+    return chart(parts, width, height + 30, label)
 
 
 def _part(whole: int, line: Values) -> Part:

@@ -17,9 +17,6 @@ Values = Mapping[str, Any]
 Part = tuple[str, float, str]
 """A part of a bar: its colour, its share of the whole width, and what it says."""
 
-CHART_WIDTH = 900
-"""Pixels: the width of a chart, which is scaled to that of the page."""
-
 PHASE_COLOURS = {str(phase): phase.colour for phase in Phase}
 
 
@@ -107,9 +104,9 @@ def paragraphs(texts: Iterable[object]) -> str:
     return "".join(f"<p>{escape(str(each))}</p>" for each in texts)
 
 
-def chart(parts: Iterable[str], height: int, label: str) -> str:
-    """Return a chart of `CHART_WIDTH`, drawn of elements of SVG."""
-    box = f'viewBox="0 0 {CHART_WIDTH} {height}" role="img" aria-label="{escape(label)}"'
+def chart(parts: Iterable[str], width: int, height: int, label: str) -> str:
+    """Return a chart of elements of SVG, which is scaled to the width of the page."""
+    box = f'viewBox="0 0 {width} {height}" role="img" aria-label="{escape(label)}"'
     return f'<svg class="curve" {box}>{"".join(parts)}</svg>'
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from html import escape
 
-from workshop.pages.template import CHART_WIDTH, Values, chart, measured, paragraphs, table
+from workshop.pages.template import Values, chart, measured, paragraphs, table
 from workshop.probe.loader_settings import COLUMNS, cells
 from workshop.runs.other_load import about
 
@@ -55,7 +55,8 @@ def _curve(known: Sequence[Values], found: Values) -> str:
     """
     if not known:
         return ""
-    ceiling, left, height = found["headroom"]["samples_per_s"] if found["headroom"] else 0.0, 70, 300
+    ceiling = found["headroom"]["samples_per_s"] if found["headroom"] else 0.0
+    left, width, height = 70, 900, 300  # pixels
     by_workers: dict[int, list[Values]] = {}
     for tried in sorted(known, key=lambda tried: tried["settings"]["workers"]):
         by_workers.setdefault(tried["settings"]["workers"], []).append(tried)
@@ -66,7 +67,7 @@ def _curve(known: Sequence[Values], found: Values) -> str:
         return height * (1 - max(rate, 0.0) / top)
 
     def level(at: str, look: str = "") -> str:
-        return f'<line x1="{left}" x2="{CHART_WIDTH}" y1="{at}" y2="{at}"{look}/>'
+        return f'<line x1="{left}" x2="{width}" y1="{at}" y2="{at}"{look}/>'
 
     parts = [level(f"{height}")]
     if ceiling:
@@ -75,13 +76,13 @@ def _curve(known: Sequence[Values], found: Values) -> str:
         parts.append(f'<text x="{left + 4}" y="{y(limit) + 14:.1f}">from memory: {least}{limit:.1f}</text>')
     points, curve = [], []
     for place, (workers, group) in enumerate(by_workers.items()):
-        middle = left + (place + 0.5) * (CHART_WIDTH - left) / len(by_workers)
+        middle = left + (place + 0.5) * (width - left) / len(by_workers)
         curve.append(f"{middle:.1f},{y(group[0]['samples_per_s']):.1f}")
         points += [_point(tried, middle + at * 12, y) for at, tried in enumerate(group)]
         points.append(f'<text x="{middle:.1f}" y="{height + 20}" text-anchor="middle">{workers}</text>')
     parts += [f'<polyline points="{" ".join(curve)}"/>', *points]
     parts.append(f'<text x="0" y="14">{top:.0f}</text><text x="0" y="{height}">0</text>')
-    return chart(parts, height + 40, "Samples a second with each number of workers, with their intervals")
+    return chart(parts, width, height + 40, "Samples a second with each number of workers, with their intervals")
 
 
 def _point(tried: Values, x: float, y: Callable[[float], float]) -> str:
