@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
@@ -31,18 +31,12 @@ class Asked:
 
     context: typer.Context
     script: str
-    arguments: list[str] = field(default_factory=list)
+    arguments: list[str]
     is_module: bool = False
     as_json: bool = False
     html: Path | None = None
     save: Path | None = None
     formats: list[str] | None = None
-
-    @classmethod
-    def of(cls, context: typer.Context, **given: Any) -> "Asked":
-        """Return what was typed: the parameters of a command that are called as the fields here, or what is given."""
-        typed = context.params | given
-        return cls(context, **{each.name: typed[each.name] for each in fields(cls) if typed.get(each.name) is not None})
 
     def __post_init__(self) -> None:
         refuse_misplaced(self.context, self.script, self.arguments)

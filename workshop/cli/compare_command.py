@@ -73,9 +73,15 @@ def compare(
     if base is not None and target is not None:
         raise typer.BadParameter("goes with two scripts; with --base, say --allow", param_hint="--target")
     *_, script = names = scripts[: 2 if base is None else 1]
-    asked = Asked.of(context, script=script, arguments=scripts[len(names) :])
+    asked = Asked(context, script, scripts[len(names) :], as_json=as_json, formats=formats)
     if base is not None:
-        found = _of_base(asked, base, share_of(allow or "5%"), steps, seconds)
+        from workshop.file_kind import require_script
+        from workshop.gate.gate import judge_against
+
+        allowed = share_of(allow or "5%")
+        require_script(Path(script), "name a training script")
+        with progress_line() as show:
+            found = judge_against(base, Path(script), asked.arguments, allowed, seconds, steps, show, warn)
         code = found.verdict.outcome.exit_code
         asked.answer(found.as_dict(), lambda: _print_gate(found), lambda: of_gate(found), exit_code=code)
     if len(names) < 2:
@@ -105,17 +111,6 @@ def _of_two(asked: Asked, old: Path, target: float, steps: int | None, seconds: 
             return replace(bench.judge(), machine=bench.load.end())
     except ScriptError as error:
         return broken(new.name, error, old.name)
-
-
-def _of_base(asked: Asked, base: str, allowed: float, steps: int | None, seconds: float) -> "GateResult":
-    """Judge a script against its version at a git revision."""
-    from workshop.file_kind import require_script
-    from workshop.gate.gate import judge_against
-
-    script = Path(asked.script)
-    require_script(script, "name a training script")
-    with progress_line() as show:
-        return judge_against(base, script, asked.arguments, allowed, seconds, steps, show, warn)
 
 
 def _print_gate(found: "GateResult") -> None:

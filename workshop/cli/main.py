@@ -80,17 +80,13 @@ def main() -> None:
             signal.signal(number, lambda received, _: sys.exit(128 + received))
     with plain_errors():
         try:
-            command_line(*_commands_typed()[:1])(prog_name="workshop")  # also when it is run as a module
+            typed = [word for number, word in enumerate(sys.argv[1:]) if number or word not in ("-v", "--verbose")]
+            command_line(*typed[:1])(prog_name="workshop")  # also when it is run as a module
         except SystemExit as stop:
             # typer exits without a message; a recorder has said what it kept, below what the script has said.
             if stop.code == EXIT_INTERRUPTED and stop.__cause__ is None:
                 raise KeyboardInterrupt from None
             raise
-
-
-def _commands_typed() -> list[str]:
-    """The words that were typed, from the command on."""
-    return [word for number, word in enumerate(sys.argv[1:]) if number or word not in ("-v", "--verbose")]
 
 
 def what_next(

@@ -3,7 +3,7 @@
 import shlex
 import shutil
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NoReturn
@@ -16,6 +16,8 @@ from workshop.cli.status_row import status_row
 from workshop.errors import EXIT_CRASHED, EXIT_INTERRUPTED, WorkshopError
 
 if TYPE_CHECKING:
+    from workshop.recording.line_recorder import RecordedLines
+    from workshop.recording.py_spy import RecordedStacks
     from workshop.recording.run import RecordedRun
     from workshop.runs.other_load import OtherLoad
 
@@ -53,12 +55,10 @@ def record_lines(
 
     with _recording("record lines", command):
         found = line_recorder.record(command, output, only or (), own or (), seconds, say)
-    for warning in found.warnings:
-        say(warning)
-    processes = f"{found.processes} process{'es' * (found.processes != 1)}"
     functions = f"{found.functions} function{'s' * (found.functions != 1)}"
-    say(f"The lines of {functions} in {processes}, {found.seconds:.0f} s, are in {found.path}")
-    _finish(found, seconds, f"workshop lines {found.path}", f"workshop lines {found.path} --html lines.html")
+    says = f"The lines of {functions} in {_processes(found)}, {found.seconds:.0f} s, are in {found.path}"
+    look = [f"workshop lines {found.path}{html}" for html in ("", " --html lines.html")]
+    _finish(found, seconds, [*found.warnings, says], look)
 
 
 @record_app.command("py-spy", context_settings=COMMAND_FOLLOWS)
@@ -90,17 +90,14 @@ def record_py_spy(
         return
     with _recording("record py-spy", command):
         found = py_spy.record(command, output, flags, seconds, say)
-    for warning in found.warnings:
-        say(warning)
-    processes = f"{found.processes} process{'es' * (found.processes != 1)}"
-    say(f"{found.samples} samples of {processes} in {found.seconds:.0f} s are in {found.path}")
+    says = f"{found.samples} samples of {_processes(found)} in {found.seconds:.0f} s are in {found.path}"
     waited = ""
     if not idle and found.most_of_a_process < 0.5 * found.seconds * rate:
         computed = f"{found.most_of_a_process:,} of about {found.seconds * rate:,.0f} samples"
         waited = f"The busiest process was seen computing in {computed}: mostly it waited.\n"
         waited += "To see what for, record with --idle."
-    report, graph = (f"workshop {command} --file {found.path}" for command in ("py-spy-report", "flamegraph"))
-    _finish(found, seconds, report, graph, note=waited)
+    look = [f"workshop {command} --file {found.path}" for command in ("py-spy-report", "flamegraph")]
+    _finish(found, seconds, [*found.warnings, says], look, note=waited)
 
 
 @record_app.command("torch", context_settings=COMMAND_FOLLOWS)
@@ -226,8 +223,16 @@ def _end(stopped: BaseException | None, exit_code: int) -> NoReturn:
     raise typer.Exit(exit_code)
 
 
-def _finish(found: "RecordedRun", seconds: float | None, *look: str, note: str = "") -> NoReturn:
-    """Say how a recorded run ended, a note if it ended well, and what shows the recording; and end as it did."""
+def _processes(found: "RecordedLines | RecordedStacks") -> str:
+    return f"{found.processes} process{'es' * (found.processes != 1)}"
+
+
+def _finish(
+    found: "RecordedRun", seconds: float | None, says: Sequence[str], look: Sequence[str], note: str = ""
+) -> NoReturn:
+    """Say what was recorded, how the run ended, a note if it ended well, and what shows it; and end as it did."""
+    for each in says:
+        say(each)
     _say_if_busy(found.machine)
     if found.is_over:
         say(f"The run was ended on purpose: the {seconds:g} s of --seconds, which begin with its first step, are over.")

@@ -71,7 +71,7 @@ def measure(
     from workshop.diagnosis.stages import measure as measure_script
     from workshop.pages.measurement_page import page
 
-    asked = Asked.of(context)
+    asked = Asked(context, script, arguments or [], is_module, as_json, html, save, formats)
     before = read_saved_times(against) if against else None
     found = asked.found(
         lambda show: diagnose(measure_script(script, asked.arguments, seconds, show, is_module, headroom, thorough))
@@ -127,7 +127,7 @@ def memory(
     from workshop.memory.snapshot_file import is_snapshot, read_snapshot
     from workshop.pages.memory_page import page
 
-    asked = Asked.of(context)
+    asked = Asked(context, script, arguments or [], is_module, as_json, html, save, formats)
     before = read_saved_memory(against) if against else None
     if is_snapshot(script):
         found = MemoryDiagnosis(read_snapshot(Path(script)))
@@ -180,8 +180,8 @@ def tune(
     from workshop.tuning.edit_proof import why_not_written
     from workshop.tuning.tuning_result import Advice
 
-    asked, budget_s = Asked.of(context), budget_of(budget)
-    memory_bytes = bytes_of(memory, "--memory") if memory else None
+    asked = Asked(context, script, arguments or [], is_module, as_json, html)
+    budget_s, memory_bytes = budget_of(budget), bytes_of(memory, "--memory") if memory else None
     found = asked.found(lambda show: _found(asked, budget_s, memory_bytes, proof, show))
     is_taken, edit = found.advice is Advice.TAKE, found.edit
     why_not = (why_not_written(found, proof) if edit else found.why_no_edit) if is_taken else ""

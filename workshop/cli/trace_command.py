@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 import typer
 from typer.core import TyperCommand, TyperOption
 
-from workshop.cli.options import INSTRUMENTS, CsvOption, JsonOption, exclude_each_other
+from workshop.cli.options import INSTRUMENTS, CsvOption, DiffOption, JsonOption, exclude_each_other
 from workshop.cli.output import print_csv, print_json, progress_line, say, terminal_width, write_file
 from workshop.errors import WorkshopError
 
@@ -54,7 +54,7 @@ def trace(
     html: Annotated[
         Path | None, typer.Option(help="Write a page with a timeline to this file.", metavar="FILE")
     ] = None,
-    diff: Annotated[bool, typer.Option("--diff", help="Show what changed from BEFORE to AFTER.")] = False,
+    diff: DiffOption = False,
 ) -> None:
     """See in traces what each device did, and what it cost.
 

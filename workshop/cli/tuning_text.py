@@ -143,10 +143,8 @@ def _print_edit(found: Tuning, kept: Path | None, again: str, why_not: str) -> N
         out.print(Text(f"\n{filled(KEPT)}"))
     if kept:
         out.print(Text(f"\n{filled(f'{found.edit.path.name} is edited. Yours is kept as {kept.name}.')}"))
-    else:
-        if why_not:
-            out.print(Text(f"\n{filled(f'{found.edit.path.name} is not edited: {why_not}')}"))
-        out.print(
-            Text(filled("\nMake the edit by hand, or search again and have it made, with a copy of the file kept:"))
-        )
-        out.print(Text(f"\n{commands(again)}"))
+        return
+    if why_not:
+        out.print(Text(f"\n{filled(f'{found.edit.path.name} is not edited: {why_not}')}"))
+    out.print(Text(filled("Make the edit by hand, or search again and have it made, with a copy of the file kept:")))
+    out.print(Text(f"\n{commands(again)}"))

@@ -12,13 +12,7 @@ waits for them. A backward pass is divided among the lines of the forward pass t
 
 
 def page(name: str, found: Values, sources: Mapping[str, list[str]]) -> str:
-    """Return a page that shows a measurement.
-
-    Args:
-        name: the script's.
-        found: the measurement as plain values, as `workshop measure --json` prints them.
-        sources: the lines of each file that the measurement names, by its path.
-    """
+    """Return a page that shows what `workshop measure --json` prints, with the lines of each file that is named."""
     steps = found["steps"]
     each_ms = steps["wall_s"] / steps["count"] * 1e3
     rough = about(bool(found["machine"] and found["machine"]["busy"]))

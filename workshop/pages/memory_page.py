@@ -33,13 +33,7 @@ Point = tuple[float, float]
 
 
 def page(name: str, found: Values, sources: Mapping[str, list[str]]) -> str:
-    """Return a page that shows the memory of a script.
-
-    Args:
-        name: the script's.
-        found: what was measured as plain values, as `workshop memory --json` prints them.
-        sources: the lines of each file that is named, by its path.
-    """
+    """Return a page that shows what `workshop memory --json` prints, with the lines of each file that is named."""
     told = ((each, _mib(each["gain_bytes"]), _says(each)) for each in found["findings"])
     lines = [line for peak in found["peaks"] for line in peak["lines"]]
     whole = max((each["peak_bytes"] for each in found["peaks"]), default=1) or 1

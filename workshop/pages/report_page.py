@@ -24,13 +24,7 @@ All figures were measured as <code>workshop check</code> or a profiler ran. What
 
 
 def page(found: Values, folder: Path, now: datetime) -> str:
-    """Return the page.
-
-    Args:
-        found: the course as plain values, as `workshop report --json` prints them.
-        folder: the folder that the page will lie in: links to other pages lead from there.
-        now: the date of the page.
-    """
+    """Return the page of what `workshop report --json` prints; links to other pages lead from the folder it lies in."""
     body = [
         quiet(escape(_summary(found, now))),
         section("Parts and speedups", f"{_parts(found['parts'])}{_explanation(found['parts'])}"),

@@ -157,12 +157,11 @@ def table(
     A row is its cells, or is HTML. Numbers are to the right; `words` are the columns that have none, beside the first.
     """
     head = "".join(f"<th{' class=word' * (at in words)}>{each}</th>" for at, each in enumerate(header))
-    body = "".join(each if isinstance(each, str) else _row(each) for each in rows)
+    body = "".join(
+        each if isinstance(each, str) else f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in each)}</tr>"
+        for each in rows
+    )
     return f'<div class="scrolled"><table class="figures {kind}"><tr>{head}</tr>{body}</table></div>' if body else ""
-
-
-def _row(cells: Sequence[str]) -> str:
-    return f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in cells)}</tr>"
 
 
 def excerpts(

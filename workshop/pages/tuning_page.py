@@ -12,12 +12,7 @@ HEADER = (*SETTINGS, "samples/s", "±", "memory, MB", "start-up, s", "/dev/shm, 
 
 
 def page(name: str, found: Values) -> str:
-    """Return a page with the curve, its intervals, and the edit.
-
-    Args:
-        name: the script's.
-        found: the result as plain values, as `workshop tune --json` prints them.
-    """
+    """Return a page that shows what `workshop tune --json` prints: the curve, its intervals, and the edit."""
     rough = about(bool(found["machine"] and found["machine"]["busy"]))
     known = [tried for tried in found["tried"] if tried["blocks_ms"]]
     edit = f"<pre>{escape(chr(10).join(found['edit']['diff']))}</pre>" if found["edit"] else ""
