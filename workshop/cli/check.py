@@ -99,7 +99,7 @@ def _todo(part: str | None, every: bool, script: Path | None) -> list[tuple[Part
 
 
 def _judged(
-    part: Part, script: Path, ask: Callable[[str], str] | None, state: State, as_json: bool = False, **given: Any
+    part: Part, script: Path, asker: Callable[[str], str] | None, state: State, as_json: bool = False, **options: Any
 ) -> "Verdict":
     """Check a part, print the verdict, and tell the room."""
     from workshop.cli.result_text import print_verdict
@@ -110,7 +110,7 @@ def _judged(
         from workshop.course import checks
     kept: list[KeptCheck] = []
     with progress_line() as show:
-        verdict = checks.check(part, script, say=show, ask=ask, state=state, tell=kept.append, warn=warn, **given)
+        verdict = checks.check(part, script, say=show, ask=asker, state=state, tell=kept.append, warn=warn, **options)
     if not as_json:
         print_verdict(verdict)
     tell_check(state, kept[-1])

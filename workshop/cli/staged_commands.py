@@ -185,8 +185,7 @@ def tune(
     found = asked.found(lambda show: _found(asked, budget_s, memory_bytes, proof, show))
     is_taken, edit = found.advice is Advice.TAKE, found.edit
     why_not = (why_not_written(found, proof) if edit else found.why_no_edit) if is_taken else ""
-    is_written = write and is_taken and edit and not why_not
-    kept = replace_content(edit.path, edit.content) if is_written and edit else None
+    kept = replace_content(edit.path, edit.content) if write and is_taken and edit and not why_not else None
     again, refused = _again(asked, unproven=bool(why_not) and not found.interrupted), why_not if write else ""
     asked.answer(
         found.as_dict(),
