@@ -75,13 +75,7 @@ def compare(
     *_, script = names = scripts[: 2 if base is None else 1]
     asked = Asked(context, script, scripts[len(names) :], as_json=as_json, formats=formats)
     if base is not None:
-        from workshop.file_kind import require_script
-        from workshop.gate.gate import judge_against
-
-        allowed = share_of(allow or "5%")
-        require_script(Path(script), "name a training script")
-        with progress_line() as show:
-            found = judge_against(base, Path(script), asked.arguments, allowed, seconds, steps, show, warn)
+        found = _of_base(asked, base, share_of(allow or "5%"), steps, seconds)
         code = found.verdict.outcome.exit_code
         asked.answer(found.as_dict(), lambda: _print_gate(found), lambda: of_gate(found), exit_code=code)
     if len(names) < 2:
@@ -92,7 +86,6 @@ def compare(
 
 
 def _of_two(asked: Asked, old: Path, target: float, steps: int | None, seconds: float) -> "Verdict":
-    """Judge two scripts."""
     from workshop.file_kind import require_script
     from workshop.judge.bench import Bench
     from workshop.judge.contest import of_two_scripts
@@ -111,6 +104,16 @@ def _of_two(asked: Asked, old: Path, target: float, steps: int | None, seconds: 
             return replace(bench.judge(), machine=bench.load.end())
     except ScriptError as error:
         return broken(new.name, error, old.name)
+
+
+def _of_base(asked: Asked, base: str, allowed: float, steps: int | None, seconds: float) -> "GateResult":
+    from workshop.file_kind import require_script
+    from workshop.gate.gate import judge_against
+
+    script = Path(asked.script)
+    require_script(script, "name a training script")
+    with progress_line() as show:
+        return judge_against(base, script, asked.arguments, allowed, seconds, steps, show, warn)
 
 
 def _print_gate(found: "GateResult") -> None:
