@@ -1,6 +1,7 @@
 """The instruments that read recordings of py-spy: `workshop py-spy-report` and `workshop flamegraph`."""
 
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -72,18 +73,15 @@ def report(
         _report_changes(*before_and_after(paths), total, most, as_json, as_csv)
         return
     recording = _read(paths, library)
-    of_library = library or script_of(recording)
-
-    def table_of(group: Recording) -> ReportTable:
-        if user_code:  # includes the body of the script
-            is_user_code = CodeOrigins(recording, of_library).is_user_code
-            return py_spy_report.leaves(group, of_library, modules=True, is_user_code=is_user_code)
-        if total:
-            return py_spy_report.totals(group, of_library, modules, is_script=not library)
-        return py_spy_report.leaves(group, of_library, aggregate, modules, is_script=not library)
-
+    of_library, of_script = library or script_of(recording), {"modules": modules, "is_script": not library}
+    table_of = partial(py_spy_report.leaves, aggregate=aggregate, **of_script)
+    if total:
+        table_of = partial(py_spy_report.totals, **of_script)
+    if user_code:  # includes the body of the script
+        is_user_code = CodeOrigins(recording, of_library).is_user_code
+        table_of = partial(py_spy_report.leaves, modules=True, is_user_code=is_user_code)
     groups = sample_groups.split(recording, by) if by else {"": recording}
-    tables = {name: table_of(group) for name, group in groups.items()}
+    tables = {name: table_of(group, of_library) for name, group in groups.items()}
     if as_json or as_csv:
         named = {name: ({by: name} if by else {}) for name in tables}
         flat = [named[name] | row.as_dict() for name, table in tables.items() for row in table.rows[:most]]
