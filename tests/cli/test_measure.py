@@ -127,10 +127,13 @@ def test_ctrl_c_shows_what_is_known(made: Run) -> None:
         ("raise RuntimeError('too bad')", 5, "RuntimeError: too bad"),
     ],
 )
-def test_what_cannot_be_measured(script: str, exit_code: int, says: str, workshop: Run, tmp_path: Path) -> None:
+@pytest.mark.parametrize("command", [["measure", "--save", "before.json"], ["tune"]])
+def test_what_cannot_be_measured(
+    command: list[str], script: str, exit_code: int, says: str, workshop: Run, tmp_path: Path
+) -> None:
     (tmp_path / "mine.py").write_text(script)
     (tmp_path / "before.json").write_text("an earlier measurement")
-    done = workshop("measure", "--save", "before.json", "mine.py")
+    done = workshop(*command, "mine.py")
     assert done.returncode == exit_code
     assert says in done.stdout + done.stderr
     assert "probe" not in done.stdout + done.stderr

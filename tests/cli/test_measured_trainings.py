@@ -362,3 +362,24 @@ def test_what_torch_compile_has_written_is_nobodys_line(measured: Callable[..., 
     found = measured(0.5, 600, "--no-headroom", "mine.py")
     assert found["lines"]
     assert {Path(each["file"]).name for each in found["lines"]} == {"mine.py"}
+
+
+def by_name(script: Path) -> Any:
+    """Two ranks, and a script without a DataLoader, stand for the others in the tests of a change."""
+    mark = pytest.mark.slow if script.stem in ("with_ranks", "with_get_batch") else pytest.mark.acceptance
+    return pytest.param(script, marks=mark, id=script.stem)
+
+
+@pytest.mark.parametrize("script", map(by_name, sorted(FOREIGN.with_name("frameworks").glob("*.py"))))
+def test_in_a_framework_the_planted_sleep_is_the_first_finding(script: Path, workshop: Run) -> None:
+    torchrun = ["torchrun", "--nproc_per_node=2"] if script.stem == "with_ranks" else []
+    done = workshop("measure", "--json", "--seconds", "2", "--no-headroom", *torchrun, script)
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    first = found["findings"][0]
+    assert "time.sleep" in script.read_text().splitlines()[first["line"] - 1]
+    assert first["file"] == str(script)
+    if torchrun:
+        assert (first["cause"], first["phase"], first["process"]) == ("slow-rank", "data wait", "rank 1")
+        waits = {each["rank"]: each["waits_ms"] for each in found["ranks"]}
+        assert waits[0] > waits[1]

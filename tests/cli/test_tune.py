@@ -156,20 +156,6 @@ def test_what_has_no_loader_is_not_tuned(searched: Callable[..., Found]) -> None
     assert "no batches" in found["reason"]
 
 
-@pytest.mark.parametrize(
-    ("source", "exit_code", "says"),
-    [
-        ("print('no training here')", 2, "mine.py ended before a training step was seen"),
-        ("raise RuntimeError('too bad')", 5, "RuntimeError: too bad"),
-    ],
-)
-def test_what_cannot_be_tuned(source: str, exit_code: int, says: str, workshop: Run, tmp_path: Path) -> None:
-    (tmp_path / "mine.py").write_text(source)
-    done = workshop("tune", "mine.py")
-    assert done.returncode == exit_code
-    assert says in done.stdout + done.stderr
-
-
 @pytest.mark.parametrize("stage", ["AsItIs", "FromMemory", "LoadWith"])
 def test_ctrl_c_ends_it_with_what_is_known(stage: str, searched: Callable[..., Found], tmp_path: Path) -> None:
     """The script presses it as soon as it is told to go to a stage."""
