@@ -4,13 +4,14 @@ import json
 import re
 from pathlib import Path
 from typing import Any
+from unittest.mock import MagicMock
 
 import pytest
 from made_measurements import made_steps
 from repositories import repository
 from said import MadeReason
 
-from workshop.cli.options import script_path
+from workshop.cli.asked import Asked
 from workshop.cli.reported import of_diagnosis, of_gate, of_line_change, of_memory, of_verdict, write_reports
 from workshop.diagnosis.diagnosis import diagnose
 from workshop.diagnosis.measurement import Measurement, Note, NoteKind
@@ -158,8 +159,8 @@ def test_the_place_of_what_is_in_no_line_is_the_script(tmp_path: Path, monkeypat
     monkeypatch.chdir(tree)
     for script in (
         "jobs/new.py",
-        script_path("jobs.new", [], is_module=True),
-        script_path("torchrun", ["--nproc-per-node=2", "jobs/new.py"], is_module=False),
+        Asked(MagicMock(), "jobs.new", [], is_module=True).path,
+        Asked(MagicMock(), "torchrun", ["--nproc-per-node=2", "jobs/new.py"]).path,
     ):
         assert not write_reports({"sarif": tmp_path / "a.sarif"}, lambda: of_verdict(OTHER_WORK), script)
         [result] = json.loads((tmp_path / "a.sarif").read_text())["runs"][0]["results"]

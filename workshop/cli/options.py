@@ -114,36 +114,6 @@ def exclude_each_other(**options: object) -> None:
         raise typer.BadParameter(f"{first} and {others[0]} exclude each other")
 
 
-def refuse_misplaced(context: typer.Context, script: str, arguments: Sequence[str]) -> None:
-    """Raise an error if options of a command stand behind a script that mentions neither them nor `sys.argv`.
-
-    It would cost a whole run to find out that the script got them.
-    """
-    own = {each for option in context.command.params for each in (*option.opts, *option.secondary_opts)}
-    misplaced = [each for each in arguments if each.startswith("--") and each in own]
-    text = Path(script).read_text(errors="replace") if misplaced and Path(script).is_file() else "sys.argv"
-    for option in misplaced:
-        name = option.strip("-").replace("-", "[-_]")
-        if not re.search(rf"--{name}\b|\b{name}\s*[:=]|sys\.argv", text):
-            raise WorkshopError(
-                f"{option} stands behind {script}, which would get it and does not mention it; options of "
-                f"{context.info_name} come before the script (meant for the script? write {option}=VALUE)"
-            )
-
-
-def script_name(script: str, arguments: Sequence[str], is_module: bool) -> str:
-    """Return the name of a script that is run; under torchrun, of the script that it starts."""
-    return script if is_module else Path(script_path(script, arguments, is_module)).name
-
-
-def script_path(script: str, arguments: Sequence[str], is_module: bool) -> str:
-    """Return the path of a script that is run; of a module, where it is if it is in the present folder."""
-    started = [each for each in arguments if each.endswith(".py")]
-    if script == "torchrun" and started:
-        return started[0]
-    return f"{script.replace('.', '/')}.py" if is_module else script
-
-
 @contextmanager
 def installed(extra: str, needs: str, *packages: str) -> Iterator[None]:
     """Let what needs packages that are installed only on demand be imported, or say how to get them.

@@ -124,11 +124,7 @@ def flamegraph(
 
 
 def _read(paths: list[Path], library: str | None) -> Recording:
-    """Read recordings as one; if none is named, those of the usual folder.
-
-    Raises:
-        WorkshopError: there is no recording, or one cannot be read.
-    """
+    """Read recordings as one; if none is named, those of the usual folder."""
     if not paths and not Path(FOLDER).is_dir():
         raise WorkshopError(f"there is no recording here: {RECORD_AGAIN}; or name one with --file")
     return recorded_runs.read(*(paths or [Path(FOLDER)]), library=library)
