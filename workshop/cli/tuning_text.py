@@ -1,6 +1,7 @@
 """What was found about the settings of a DataLoader, as a person reads it in a terminal of 80 columns."""
 
 import math
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -53,20 +54,26 @@ def print_tuning(name: str, found: Tuning, kept: Path | None, again: str, why_no
     if found.taken and found.present:
         word = f"take {found.taken.in_words(found.present)}"
     out.print(Text(f"{name}: {word}", style))
-    out.print(Text(filled(f"- {found.says}")))
-    if found.advice is Advice.UNDECIDED:
-        how = " Try it again on a quieter machine, or with a longer --budget, such as 10m." * found.is_noise
-        out.print(Text(filled(f"- Nothing was edited.{how}")))
-    if found.slowest:
-        out.print(Text(filled(f"- {found.slowest.words}")))
-    if limits := _limits(found, rough):
-        out.print(Text(filled(f"- {limits}")))
-    if found.verdict:
-        out.print(Text(filled(_proof(found.verdict))))
-    elif found.why_no_proof:
-        out.print(Text(filled(f"- Not proven: {found.why_no_proof}")))
+    for each in _says(found):
+        out.print(Text(filled(f"- {each}")))
     if found.advice is Advice.TAKE:
         _print_edit(found, kept, again, why_not)
+
+
+def _says(found: Tuning) -> Iterator[str]:
+    """Why, what takes most of the loading, what limits the script then, and whether it is proven."""
+    yield found.says
+    if found.advice is Advice.UNDECIDED:
+        how = " Try it again on a quieter machine, or with a longer --budget, such as 10m." * found.is_noise
+        yield f"Nothing was edited.{how}"
+    if found.slowest:
+        yield found.slowest.words
+    if limits := _limits(found):
+        yield limits
+    if found.verdict:
+        yield _proof(found.verdict)
+    elif found.why_no_proof:
+        yield f"Not proven: {found.why_no_proof}"
 
 
 def _table(found: Tuning, rough: str, columns: int) -> Table:
@@ -84,7 +91,7 @@ def _table(found: Tuning, rough: str, columns: int) -> Table:
         limit = f"{'≥ ' * (ceiling < top)}{top:.1f}"
         rows.append([*[""] * len(COLUMNS), limit, "", "", "", Text("from memory", "dim")])
     taken = sum(max(map(len, column)) + 1 for column in list(zip(headings, *rows, strict=True))[:-1])
-    longest_word = max(len(word) for *_, says in rows for word in str(says).split())
+    longest_word = max((len(word) for *_, says in rows for word in str(says).split()), default=0)
     width = max(min(10, columns - taken - longest_word), 0)
     for row, rate in zip(rows, [*rates, top], strict=False):
         if rate:
@@ -112,9 +119,10 @@ def _row(tried: TriedSetting, found: Tuning) -> list[str | Text]:
     return [*settings, f"{rate:.1f}{interval}", "", memory, start, says]
 
 
-def _limits(found: Tuning, rough: str) -> str:
+def _limits(found: Tuning) -> str:
     """What limits the script then, in the words of `measure`; of the wait for data, less is not worth a sentence."""
-    waits = f"{rough}{found.waits_share:.0%} of a step still waits for data. " if found.waits_share >= 0.05 else ""
+    share = f"{found.about}{found.waits_share:.0%}"
+    waits = f"{share} of a step still waits for data. " if found.waits_share >= 0.05 else ""
     if not found.limits:
         return waits.strip()
     first = found.limits[0]
@@ -125,10 +133,10 @@ def _limits(found: Tuning, rough: str) -> str:
 def _proof(verdict: Verdict) -> str:
     says = "; ".join(map(str, verdict.reasons))
     if verdict.outcome is Outcome.DONE and verdict.speed:
-        return f"- Proven: {says}. Over whole epochs, the speedup may be {verdict.speed.may_be}."
+        return f"Proven: {says}. Over whole epochs, the speedup may be {verdict.speed.may_be}."
     if verdict.is_same_work:
-        return f"- Proven to do the same work; how much faster, the judge cannot tell: {says}"
-    return f"- The judge says {verdict.outcome.value}: {says}"
+        return f"Proven to do the same work; how much faster, the judge cannot tell: {says}"
+    return f"The judge says {verdict.outcome.value}: {says}"
 
 
 def _print_edit(found: Tuning, kept: Path | None, again: str, why_not: str) -> None:
