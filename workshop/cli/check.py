@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from workshop.cli.course import what_comes_next
-from workshop.cli.joining import tell_check
+from workshop.cli.joining import tell_room
 from workshop.cli.options import (
     COURSE,
     DataOption,
@@ -113,7 +113,7 @@ def _judged(
         verdict = checks.check(part, script, say=show, ask=asker, state=state, tell=kept.append, warn=warn, **options)
     if not as_json:
         print_verdict(verdict)
-    tell_check(state, kept[-1])
+    tell_room(state, check=kept[-1])
     return verdict
 
 

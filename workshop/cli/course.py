@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from workshop.cli.joining import tell_hint, tell_waiting
+from workshop.cli.joining import tell_room
 from workshop.cli.options import (
     COURSE,
     DEFAULT_SCRIPT,
@@ -58,7 +58,7 @@ def list_parts(script: ScriptOption = DEFAULT_SCRIPT, as_json: JsonOption = Fals
     print_rows(rows)
     says, command = progress.next_step(state, script)
     print(f"{filled(says)}\n\n{commands(command)}")
-    tell_waiting(state)
+    tell_room(state)
 
 
 @app.command(rich_help_panel=COURSE)
@@ -98,7 +98,7 @@ def hint(part: PartArgument = None, script: ScriptOption = DEFAULT_SCRIPT) -> No
     found = progress.named_or_next(part, state)
     number, text = progress.next_hint(state, found)
     print(f"{found.name}, hint {number} of {len(found.hints)}\n\n{filled(text)}")
-    tell_hint(state, found.name)
+    tell_room(state, hint=found.name)
     if number == len(found.hints) and found.change and found.solution.is_file():
         print(f"\nThat was the last hint. The solution:\n\n{commands(f'workshop solution {found.name}')}")
 

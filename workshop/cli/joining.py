@@ -1,7 +1,4 @@
-"""A participant in a room: `workshop join` and `workshop leave`, and what other commands send to the room.
-
-Those who have not joined one see nothing of it, and nothing is loaded for them.
-"""
+"""A participant in a room: `workshop join` and `workshop leave`, and what other commands send to the room."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -83,36 +80,20 @@ def leave(script: ScriptOption = DEFAULT_SCRIPT) -> None:
     print(filled(f"You have left the room. Nothing more is sent. {told}"))
 
 
-def tell_check(state: State, check: "KeptCheck") -> None:
-    """Send how a check ended."""
-    if _has_joined(state):
-        from workshop.room.reporting import report_check
+def tell_room(state: State, check: "KeptCheck | None" = None, hint: str = "") -> None:
+    """Send how a check ended, that a hint of a part was read, or what waits since the room did not answer, if anything.
 
-        _say(report_check(state, check))
-
-
-def tell_hint(state: State, part: str) -> None:
-    """Send that a hint was read."""
-    if _has_joined(state):
-        from workshop.room.reporting import report_hint
-
-        _say(report_hint(state, part))
-
-
-def tell_waiting(state: State) -> None:
-    """Send what waits since the room did not answer, if anything does."""
-    if _has_joined(state):
-        from workshop.room.reporting import send_waiting
-
-        _say(send_waiting(state).line)
-
-
-def _has_joined(state: State) -> bool:
+    Without a room, nothing is sent, or loaded.
+    """
     from workshop.room.membership import path_beside
 
-    return path_beside(state).exists()
+    if not path_beside(state).exists():
+        return
+    from workshop.room import reporting
 
-
-def _say(line: str) -> None:
+    if check:
+        line = reporting.report_check(state, check)
+    else:
+        line = reporting.report_hint(state, hint) if hint else reporting.send_waiting(state).line
     if line:
         say(line)

@@ -103,10 +103,10 @@ def what_next(
     if verbose:
         os.environ[LEVEL_VARIABLE] = "debug"
     if context.invoked_subcommand is None:
-        from workshop.cli.joining import tell_waiting
+        from workshop.cli.joining import tell_room
         from workshop.course.progress import next_step
 
         state = state_beside(None)
         says, command = next_step(state, DEFAULT_SCRIPT)
         print(f"{filled(says)}\n\n    {command}\n\nAll commands: workshop --help")
-        tell_waiting(state)
+        tell_room(state)
