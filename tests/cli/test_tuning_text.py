@@ -82,11 +82,11 @@ def terminal(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_no_code_is_broken_within_a_word(tmp_path: Path, capsys: pytest.CaptureFixture[str], terminal: None) -> None:
     settings = LoaderSettings(8, threads=1, start_method="fork")
-    tried = TriedSetting(settings, [1.21, 1.24, 1.12], 80.0, 0.4, 900_000_000, became=SettingOutcome.TO_TAKE)
+    tried = TriedSetting(settings, [12.1, 12.4, 11.2], 8.0, 0.4, 900_000_000, became=SettingOutcome.TO_TAKE)
     print_tuning("mine.py", made(tmp_path, tried=(tried,)), None, "")
     printed = capsys.readouterr().out
-    assert "torch.set_num_threads(1); " in printed
-    assert 'multiprocessing_context="fork"; ' in printed
+    assert "torch.set_num_threads(1);" in printed
+    assert 'multiprocessing_context="fork";' in printed
     assert "█" in printed
     assert max(len(line) for line in printed.splitlines() if not line.startswith(("+", "-"))) <= 80
 

@@ -41,7 +41,8 @@ def _finding(number: int, finding: Finding | MemoryFinding, rough: str) -> Text:
 
 def print_changes(changes: Sequence[Change]) -> None:
     """Print what has changed since an earlier measurement, in fourteen rows at most."""
-    is_time, rows = changes[0].measure is Measure.MS, []
+    is_time = changes[0].measure is Measure.MS
+    rows: list[Sequence[str | Text]] = []
     for each in changes[:14]:
         sizes = [f"{size:.1f}" if is_time else f"{size / 2**20:.2f}" for size in (each.before, each.after)]
         verdict = Text("within the noise")

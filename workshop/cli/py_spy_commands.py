@@ -1,6 +1,6 @@
 """The instruments that read recordings of py-spy: `workshop py-spy-report` and `workshop flamegraph`."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
@@ -73,18 +73,22 @@ def report(
         _report_changes(*before_and_after(paths), total, most, as_json, as_csv)
         return
     recording = _read(paths, library)
-    of_library, of_script = library or script_of(recording), {"modules": modules, "is_script": not library}
-    table_of = partial(py_spy_report.leaves, aggregate=aggregate, **of_script)
-    if total:
-        table_of = partial(py_spy_report.totals, **of_script)
+    of_library, is_script, make = library or script_of(recording), not library, py_spy_report.leaves
+    table_of: Callable[[Recording, str], ReportTable]
     if user_code:  # includes the body of the script
-        is_user_code = CodeOrigins(recording, of_library).is_user_code
-        table_of = partial(py_spy_report.leaves, modules=True, is_user_code=is_user_code)
+        table_of = partial(make, modules=True, is_user_code=CodeOrigins(recording, of_library).is_user_code)
+    elif total:
+        table_of = partial(py_spy_report.totals, modules=modules, is_script=is_script)
+    else:
+        table_of = partial(make, aggregate=aggregate, modules=modules, is_script=is_script)
     groups = sample_groups.split(recording, by) if by else {"": recording}
     tables = {name: table_of(group, of_library) for name, group in groups.items()}
     if as_json or as_csv:
-        named = {name: ({by: name} if by else {}) for name in tables}
-        flat = [named[name] | row.as_dict() for name, table in tables.items() for row in table.rows[:most]]
+        flat = [
+            {**({by: name} if by else {}), **row.as_dict()}
+            for name, table in tables.items()
+            for row in table.rows[:most]
+        ]
         _print_data(flat, [*filter(None, [by]), *COLUMNS, "samples"], as_json)
     else:
         _print_text(tables, by, most, recording)
