@@ -73,14 +73,15 @@ def report(
         _report_changes(*before_and_after(paths), total, most, as_json, as_csv)
         return
     recording = _read(paths, library)
-    of_library, is_script, make = library or script_of(recording), not library, py_spy_report.leaves
+    of_library, is_script = library or script_of(recording), not library
     table_of: Callable[[Recording, str], ReportTable]
     if user_code:  # includes the body of the script
-        table_of = partial(make, modules=True, is_user_code=CodeOrigins(recording, of_library).is_user_code)
+        is_user_code = CodeOrigins(recording, of_library).is_user_code
+        table_of = partial(py_spy_report.leaves, modules=True, is_user_code=is_user_code)
     elif total:
         table_of = partial(py_spy_report.totals, modules=modules, is_script=is_script)
     else:
-        table_of = partial(make, aggregate=aggregate, modules=modules, is_script=is_script)
+        table_of = partial(py_spy_report.leaves, aggregate=aggregate, modules=modules, is_script=is_script)
     groups = sample_groups.split(recording, by) if by else {"": recording}
     tables = {name: table_of(group, of_library) for name, group in groups.items()}
     if as_json or as_csv:
