@@ -162,10 +162,11 @@ def test_both_timelines_begin_with_their_first_compared_step(difference: Page) -
 
 
 @pytest.mark.parametrize("width", [1280, 390])
-def test_both_pages_fit_the_screen(width: int, page: Page, difference: Page) -> None:
-    for shown in (page, difference):
-        shown.set_viewport_size({"width": width, "height": 800})
-        assert shown.evaluate("document.documentElement.scrollWidth") == width
+def test_both_pages_fit_the_screen(width: int, browser: Browser, drawn: Path, drawn_difference: Path) -> None:
+    for path in (drawn, drawn_difference):
+        with visited(browser, path) as page:
+            page.set_viewport_size({"width": width, "height": 800})
+            assert page.evaluate("document.documentElement.scrollWidth") == width
 
 
 def test_the_command_draws_the_same_difference(workshop: Run, drawn_difference: Path, tmp_path: Path) -> None:
