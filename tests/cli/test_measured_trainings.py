@@ -370,7 +370,7 @@ def by_name(script: Path) -> Any:
     return pytest.param(script, marks=mark, id=script.stem)
 
 
-@pytest.mark.parametrize("script", map(by_name, sorted(FOREIGN.with_name("frameworks").glob("*.py"))))
+@pytest.mark.parametrize("script", [*map(by_name, sorted(FOREIGN.with_name("frameworks").glob("*.py")))])
 def test_in_a_framework_the_planted_sleep_is_the_first_finding(script: Path, workshop: Run) -> None:
     torchrun = ["torchrun", "--nproc_per_node=2"] if script.stem == "with_ranks" else []
     done = workshop("measure", "--json", "--seconds", "2", "--no-headroom", *torchrun, script)
