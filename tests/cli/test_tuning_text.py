@@ -43,13 +43,11 @@ if __name__ == "__main__":
 def made(tmp_path: Path, **fields: Any) -> Tuning:
     """A result as a run of the script gives it."""
     (tmp_path / "mine.py").write_text(SCRIPT)
-    line = next(at for at, text in enumerate(SCRIPT.splitlines(), 1) if "loader = " in text)
     present, taken = LoaderSettings(), LoaderSettings(8, persistent=True)
+    of_eight = TriedSetting(LoaderSettings(8), [12.0, 12.4, 12.1], 8.0, 0.4, 900_000_000, 40_000)
     tried = (
         TriedSetting(present, [95.0, 96.0, 97.0], 8.0, memory_bytes=500_000_000, became=SettingOutcome.AS_IT_IS),
-        TriedSetting(
-            LoaderSettings(8), [12.0, 12.4, 12.1], 8.0, 0.4, 900_000_000, 40_000, became=SettingOutcome.TO_TAKE
-        ),
+        replace(of_eight, became=SettingOutcome.TO_TAKE),
         TriedSetting(LoaderSettings(16), why_not="would need 17.0 GB of memory, and 16.0 GB are allowed"),
     )
     usual: dict[str, Any] = {
@@ -57,7 +55,7 @@ def made(tmp_path: Path, **fields: Any) -> Tuning:
         "headroom": made_steps({Phase.FORWARD: 11.0}),
         "present": present,
         "tried": tried,
-        "edit": edit(tmp_path / "mine.py", line, taken, present),
+        "edit": edit(tmp_path / "mine.py", 5, taken, present),
     }
     return Tuning(**{"reason": AdviceReason(AdviceKind.FASTER, taken, 7.9), **usual, **fields})
 

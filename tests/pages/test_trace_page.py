@@ -109,9 +109,6 @@ def test_long_traces_keep_what_is_longest(tmp_path: Path) -> None:
     assert short["leftOut"] == len(everything) - 20
 
 
-# What changed from one run to another
-
-
 LONG = "</script><b>odd" + "_and_so_on" * 20
 
 

@@ -183,12 +183,7 @@ def _say_notes(
 
 
 def as_text(rows: list[ReportRow], width: int | None) -> str:
-    """Return the rows with all columns side by side, or in two lines each if the terminal is too narrow.
-
-    Args:
-        rows: the rows of a table.
-        width: the columns of the terminal; None without a terminal.
-    """
+    """Return the rows with all columns side by side, or in two lines each if the terminal is too narrow."""
     wide = plain_table(COLUMNS, [[row.as_dict()[column] for column in COLUMNS] for row in rows], line=" | ")
     if width is None or max(map(len, wide.splitlines())) <= width:
         return wide

@@ -57,11 +57,7 @@ def plain_table(
 ) -> str:
     """Return a table as text: the headers, a rule, and the rows, in columns as wide as their cells.
 
-    Args:
-        headers: the names of the columns.
-        rows: the cells of each row.
-        right: the numbers of the columns that are aligned to the right.
-        line: the separator between two columns.
+    The numbers of the columns of figures, which are to the right, are `right`; `line` stands between two columns.
     """
     cells = [[str(cell) for cell in row] for row in [headers, *rows]]
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]

@@ -51,13 +51,7 @@ def trace_rows(traces: Traces) -> list[Row]:
 
 
 def tables_text(found: dict[str, list[Row]], several: bool, width: int | None) -> str:
-    """Return the tables one below the other, without the empty ones.
-
-    Args:
-        found: the rows of the tables, by name.
-        several: whether the rows are of several ranks.
-        width: the columns of the terminal; None without a terminal.
-    """
+    """Return the tables one below the other, without the empty ones; `several` is whether of several ranks."""
     shown = [text_table(name, rows, several) for name, rows in found.items() if rows]
     texts = []
     for table in filter(None, shown):
