@@ -34,7 +34,6 @@ if TYPE_CHECKING:
 
 SCRIPT = """
 from torch.utils.data import DataLoader
-
 if __name__ == "__main__":
     loader = DataLoader(Stored(), batch_size=8, shuffle=True)
 """
@@ -55,7 +54,7 @@ def made(tmp_path: Path, **fields: Any) -> Tuning:
         "headroom": made_steps({Phase.FORWARD: 11.0}),
         "present": present,
         "tried": tried,
-        "edit": edit(tmp_path / "mine.py", 5, taken, present),
+        "edit": edit(tmp_path / "mine.py", 4, taken, present),
     }
     return Tuning(**{"reason": AdviceReason(AdviceKind.FASTER, taken, 7.9), **usual, **fields})
 
