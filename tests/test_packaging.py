@@ -6,17 +6,14 @@ import tomllib
 from pathlib import Path
 
 import pytest
+import typer
 import yaml
 
-from workshop.cli.main import MODULES
+from workshop.cli.main import command_line
+from workshop.cli.options import INSTRUMENTS
 from workshop.course import glossary
 from workshop.parts import all_parts
 from workshop.parts.case import case_names
-
-INSTRUMENTS = [
-    f"{name}_command" for name in ("measure", "monitor", "tune", "memory", "compare", "lines", "trace", "mcp")
-] + ["py_spy_commands", "record"]
-"""The modules of the commands for scripts of one's own."""
 
 DOCS = sorted((Path(__file__).parents[1] / "docs").glob("*.md"))
 
@@ -101,8 +98,9 @@ def test_the_first_screen_of_the_tools_answers_which_instrument(project: Path) -
     first, _, _ = (project / "docs" / "tools.md").read_text().partition("\n## ")
     table = [line for line in first.splitlines() if line.startswith("| ")]
     typed = set(re.findall(r"workshop (?:record )?([a-z-]+)", "\n".join(row.split("|")[2] for row in table)))
-    instruments = [name for module, names in MODULES.items() if module in INSTRUMENTS for name in names]
-    assert set(instruments) - typed == {"record", "flamegraph"}, "whose recordings are named, and what shows them first"
+    commands = typer.main.get_command(command_line()).commands  # type: ignore[attr-defined]
+    instruments = {name for name, command in commands.items() if command.rich_help_panel == INSTRUMENTS}
+    assert instruments - typed == {"record", "flamegraph"}, "whose recordings are named, and what shows them first"
 
 
 @pytest.mark.parametrize("name", ["CONTRIBUTING.md", "docs/how-it-works.md"])

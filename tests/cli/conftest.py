@@ -28,3 +28,10 @@ def start(tmp_path: Path) -> Callable[..., subprocess.Popen[str]]:
         )
 
     return start_command
+
+
+@pytest.fixture
+def quick_trials(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Leave out the trials that take long, such as torch.compile."""
+    if not request.node.get_closest_marker("acceptance"):
+        monkeypatch.setattr("workshop.diagnosis.stages.MAX_DURATION_S", 0.0)

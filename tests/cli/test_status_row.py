@@ -18,7 +18,7 @@ import psutil
 import pytest
 
 from workshop.cli import status_row as module
-from workshop.cli.status_row import status_row
+from workshop.cli.status_row import ENDING, status_row
 
 MAX_GAP_S = 3.0
 """The largest time between two changes of the screen: drawn each second, on a machine that others use as well."""
@@ -143,6 +143,16 @@ def test_the_row_counts_the_seconds_and_moves_with_the_window(window: Window) ->
     assert window.drawn().startswith("\x1b7\x1b[r\x1b[30;1H")
 
 
+def test_from_ctrl_c_on_the_row_says_that_it_is_being_ended(window: Window) -> None:
+    with window.recorder():
+        window.drawn(after_s=2)
+        with pytest.raises(KeyboardInterrupt):
+            signal.raise_signal(signal.SIGINT)
+        assert f"record lines: 2 s, 1 process; {ENDING}\x1b" in window.drawn(), "at once"
+        assert f"record lines: 3 s, 1 process; {ENDING}\x1b" in window.drawn(after_s=1)
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
 def test_in_the_background_nothing_is_written(window: Window, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "tcgetpgrp", lambda _: os.getpgrp() + 1)
     with window.recorder():
@@ -158,6 +168,9 @@ def test_where_no_row_can_be_nothing_is_shown(
     monkeypatch.setenv(*variable)
     with window.recorder():
         assert window.draw is None
+        with pytest.raises(KeyboardInterrupt):
+            signal.raise_signal(signal.SIGINT)
+        assert window.drawn().strip() == ENDING, "a line says it"
     assert window.drawn() == ""
 
 
@@ -190,10 +203,11 @@ def test_a_recorder_gives_the_row_back_and_ctrl_c_is_said_once(tmp_path: Path) -
     *_, last = SEQUENCES.findall(screen.text)
     assert last.startswith("\x1b7\x1b[r\x1b[24;1H"), "all rows scroll again"
     assert "Ctrl-C" not in last
+    assert any(ENDING in row for row in SEQUENCES.findall(screen.text))
     plain = SEQUENCES.sub("", screen.text)
     assert "begin and end\r\n" in plain, "the row leaves the cursor where it was"
     assert "\x1b" not in plain
-    assert plain.count("stopped by Ctrl-C") == 1
+    assert (plain.count("stopped by Ctrl-C"), plain.count("ending it")) == (1, 0)
     assert "The lines of 2 functions in 1 process" in plain
 
 

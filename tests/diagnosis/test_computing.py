@@ -1,4 +1,4 @@
-"""A loop over small tensors, by made-up figures; cli/test_measure.py and the corpus have real ones."""
+"""A loop over small tensors, by made-up figures; cli/test_measured_trainings.py and the corpus have real ones."""
 
 from pathlib import Path
 

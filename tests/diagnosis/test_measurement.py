@@ -1,4 +1,4 @@
-"""What is made of the reports of a script; real trainings are measured in cli/test_measure.py."""
+"""What is made of the reports of a script; real trainings are measured in cli/test_measured_trainings.py."""
 
 from collections.abc import Callable
 from pathlib import Path

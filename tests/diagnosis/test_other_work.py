@@ -1,4 +1,4 @@
-"""What a training does beside loading and computing, in constructed samples; cli/test_measure.py runs such scripts."""
+"""What a training does beside loading and computing, in constructed samples; real: cli/test_measured_trainings.py."""
 
 import re
 from collections.abc import Callable

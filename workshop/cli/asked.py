@@ -1,17 +1,18 @@
 """What commands that run somebody's script share: each says what it measures, and how that is shown."""
 
 import json
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 import typer
 
-from workshop.cli.options import refuse_misplaced, script_name, script_path
 from workshop.cli.output import print_json, progress_line, require_writable, write_file
 from workshop.cli.reported import of_verdict, wanted, write_reports
-from workshop.reports.report import Report
+from workshop.errors import WorkshopError
+from workshop.reports import Report
 
 if TYPE_CHECKING:
     from workshop.diagnosis.change import Change
@@ -40,15 +41,40 @@ class Asked:
     formats: list[str] | None = None
 
     def __post_init__(self) -> None:
-        refuse_misplaced(self.context, self.script, self.arguments)
+        self._refuse_misplaced()
         self.reports = wanted(self.formats, self.as_json)
         for path in filter(None, (self.html, self.save)):
             require_writable(path)
 
+    def _refuse_misplaced(self) -> None:
+        """Raise an error if options of a command stand behind a script that mentions neither them nor `sys.argv`.
+
+        It would cost a whole run to find out that the script got them.
+        """
+        own = {each for option in self.context.command.params for each in (*option.opts, *option.secondary_opts)}
+        misplaced = [each for each in self.arguments if each.startswith("--") and each in own]
+        is_read = misplaced and Path(self.script).is_file()
+        text = Path(self.script).read_text(errors="replace") if is_read else "sys.argv"
+        for option in misplaced:
+            name = option.strip("-").replace("-", "[-_]")
+            if not re.search(rf"--{name}\b|\b{name}\s*[:=]|sys\.argv", text):
+                raise WorkshopError(
+                    f"{option} stands behind {self.script}, which would get it and does not mention it; options of "
+                    f"{self.context.info_name} come before the script (meant for the script? write {option}=VALUE)"
+                )
+
+    @property
+    def path(self) -> str:
+        """The path of the script; under torchrun, of the one it starts; of a module, where it is in this folder."""
+        started = [each for each in self.arguments if each.endswith(".py")]
+        if self.script == "torchrun" and started:
+            return started[0]
+        return f"{self.script.replace('.', '/')}.py" if self.is_module else self.script
+
     @property
     def name(self) -> str:
         """What the script is called."""
-        return script_name(self.script, self.arguments, self.is_module)
+        return self.script if self.is_module else Path(self.path).name
 
     def found(self, measure: "Callable[[Say], Found]") -> Found:
         """Return what is measured, with progress shown meanwhile.
@@ -62,10 +88,10 @@ class Asked:
             with progress_line() as show:
                 return measure(show)
         except ScriptError as error:
-            raise self._broken(error) from None
+            self._broken(error)
 
-    def _broken(self, error: "ScriptError") -> typer.Exit:
-        """Say in the way that was asked for that the script broke, and return how the command ends."""
+    def _broken(self, error: "ScriptError") -> NoReturn:
+        """Say in the way that was asked for that the script broke, and end; what was to be written is not."""
         from workshop.cli.result_text import print_verdict
         from workshop.judge.verdict import Outcome, broken
 
@@ -73,8 +99,8 @@ class Asked:
         if verdict.outcome is not Outcome.BROKEN:  # nothing was compared or decided
             verdict = replace(verdict, words="not measured")
         self.html = self.save = None
-        self.answer(verdict.as_dict(), lambda: print_verdict(verdict), lambda: of_verdict(verdict))
-        return typer.Exit(verdict.outcome.exit_code)
+        code = verdict.outcome.exit_code
+        self.answer(verdict.as_dict(), lambda: print_verdict(verdict), lambda: of_verdict(verdict), exit_code=code)
 
     def answer(
         self,
@@ -83,9 +109,10 @@ class Asked:
         report: Callable[[], Report] | None = None,
         page: Callable[[], str] | None = None,
         changes: "Sequence[Change] | None" = None,
+        exit_code: int = 0,
         **more: Any,
-    ) -> None:
-        """Give the answer in each form that was asked for.
+    ) -> NoReturn:
+        """Give the answer in each form that was asked for, and end.
 
         Args:
             values: the answer as plain values, which are kept, too.
@@ -93,14 +120,14 @@ class Asked:
             report: makes it a report in the formats of others.
             page: draws it.
             changes: what has changed since an earlier measurement; None where there may be none.
+            exit_code: that of the command.
             more: what JSON has besides.
         """
         if self.html and page:
             write_file(self.html, page())
         if self.save:
             write_file(self.save, json.dumps(values))
-        path = script_path(self.script, self.arguments, self.is_module)
-        on_stdout = write_reports(self.reports, report, path) if report else False
+        on_stdout = write_reports(self.reports, report, self.path) if report else False
         if changes is not None:
             more["changes"] = [each.as_dict() for each in changes]
         if self.as_json:
@@ -111,3 +138,4 @@ class Asked:
                 from workshop.cli.finding_text import print_changes
 
                 print_changes(changes)
+        raise typer.Exit(exit_code)

@@ -1,17 +1,24 @@
 """The commands that judge a part: `workshop check`, `workshop watch` and `workshop dev selftest`."""
 
-import importlib
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from workshop.cli.course import state_beside, what_comes_next
-from workshop.cli.options import COURSE, DataOption, DeviceOption, JsonOption, PartArgument, PartScriptOption
-from workshop.cli.output import ask, filled, given, print_above, print_json, progress_line, say
-from workshop.cli.room_line import tell_check
+from workshop.cli.course import what_comes_next
+from workshop.cli.joining import tell_room
+from workshop.cli.options import (
+    COURSE,
+    DataOption,
+    DeviceOption,
+    JsonOption,
+    PartArgument,
+    PartScriptOption,
+    state_beside,
+)
+from workshop.cli.output import ask, filled, given, print_above, print_json, progress_line, say, warn
 from workshop.course import given_cases
 from workshop.course.progress import named_or_next, next_part
 from workshop.course.scripts import changes, existing
@@ -24,6 +31,7 @@ from workshop.pets.layout import DEFAULT_DATA
 
 if TYPE_CHECKING:
     from workshop.course.kept_checks import KeptCheck
+    from workshop.judge.verdict import Verdict
 
 app = typer.Typer()
 dev_app = typer.Typer(no_args_is_help=True)
@@ -33,23 +41,14 @@ app.add_typer(dev_app, name="dev", help="Prove that the workshop's own checks ar
 @app.command(rich_help_panel=COURSE)
 def check(
     part: PartArgument = None,
-    answer_word: Annotated[
-        str | None, typer.Argument(metavar="[ANSWER]", help="The same as --answer.", show_default=False)
-    ] = None,
+    answer_word: Annotated[str | None, typer.Argument(metavar="[ANSWER]", help="The same as --answer.")] = None,
     every: Annotated[bool, typer.Option("--all", help="Check every part, one after the other.")] = False,
-    answer: Annotated[
-        str | None, typer.Option("--answer", help="Your answer, if the part asks a question.", show_default=False)
-    ] = None,
+    answer: Annotated[str | None, typer.Option("--answer", help="Your answer, if the part asks a question.")] = None,
     recording: Annotated[
-        Path | None,
-        typer.Option(
-            help="Your recording or trace, if it is not in the usual folder.", exists=True, show_default=False
-        ),
+        Path | None, typer.Option(help="Your recording or trace, if it is not in the usual folder.", exists=True)
     ] = None,
     script: PartScriptOption = None,
-    config: Annotated[
-        Path | None, typer.Option(help="Take image and batch size from this config.", show_default=False)
-    ] = None,
+    config: Annotated[Path | None, typer.Option(help="Take image and batch size from this config.")] = None,
     device: DeviceOption = None,
     data: DataOption = DEFAULT_DATA,
     as_json: JsonOption = False,
@@ -63,38 +62,18 @@ def check(
     Exit codes: 0 done; 1 not there yet; 2 wrong usage; 3 not the same work; 4 undecided; 5 the script
     crashed. With --all, the exit code is the highest of all parts'.
     """
-    from workshop.cli.result_text import print_verdict
-
     if answer is not None and answer_word is not None:
         raise typer.BadParameter("is given twice", param_hint="--answer")
     answer = answer if answer_word is None else answer_word
     if every and (part or answer or recording):
         raise typer.BadParameter("goes with no part, answer or recording", param_hint="--all")
-    todo = []
-    state = state_beside(script)
-    for each in [given_cases.given(part, state) for part in all_parts()] if every else [named_or_next(part, state)]:
-        own = script or Path(each.script)
-        if every and (each.own_script or case_names(each)):
-            own = own.with_name(each.script)
-            if not own.is_file() or not each.own_script:
-                say(f"{each.name} is left out: its script is not here; workshop start {each.name} puts it here")
-                continue
-        todo.append((each, existing(own, each)))
+    todo = _todo(part, every, script)
     state = State(todo[0][1].parent)
     askers = [_asker(each, answer, every, as_json, state) for each, _ in todo]  # before the checks, which take minutes
-    verdicts = []
-    kept: list[KeptCheck] = []
-    for (each, own), asker in zip(todo, askers, strict=True):
-        say(f"{each.name}: {each.title}")
-        _load_checks()
-        from workshop.course import checks
-
-        with progress_line() as show:
-            tell = kept.append
-            verdicts.append(checks.check(each, own, data, config, device, show, asker, state, recording, tell, _warn))
-        if not as_json:
-            print_verdict(verdicts[-1])
-        tell_check(state, kept[-1])
+    verdicts = [
+        _judged(each, own, asker, state, as_json, data=data, config=config, device=device, recording=recording)
+        for (each, own), asker in zip(todo, askers, strict=True)
+    ]
     following = next_part(state, after=todo[-1][0])
     if as_json:
         each_one = [verdict.as_dict() for verdict in verdicts]
@@ -103,6 +82,39 @@ def check(
     elif verdicts[-1].outcome.exit_code == 0:
         _print_end(todo[-1][0], following, state)
     raise typer.Exit(max(verdict.outcome.exit_code for verdict in verdicts))
+
+
+def _todo(part: str | None, every: bool, script: Path | None) -> list[tuple[Part, Path]]:
+    """Return the part to check, or every one, with its script; one whose own script is not here is left out."""
+    found, state = [], state_beside(script)
+    for each in [given_cases.given(part, state) for part in all_parts()] if every else [named_or_next(part, state)]:
+        own = script or Path(each.script)
+        if every and (each.own_script or case_names(each)):
+            own = own.with_name(each.script)
+            if not own.is_file() or not each.own_script:
+                say(f"{each.name} is left out: its script is not here; workshop start {each.name} puts it here")
+                continue
+        found.append((each, existing(own, each)))
+    return found
+
+
+def _judged(
+    part: Part, script: Path, asker: Callable[[str], str] | None, state: State, as_json: bool = False, **options: Any
+) -> "Verdict":
+    """Check a part, print the verdict, and tell the room."""
+    from workshop.cli.result_text import print_verdict
+
+    say(f"{part.name}: {part.title}")
+    with progress_line(only_in_terminal=True) as show:
+        show("loading the check")  # which may take seconds
+        from workshop.course import checks
+    kept: list[KeptCheck] = []
+    with progress_line() as show:
+        verdict = checks.check(part, script, say=show, ask=asker, state=state, tell=kept.append, warn=warn, **options)
+    if not as_json:
+        print_verdict(verdict)
+    tell_room(state, check=kept[-1])
+    return verdict
 
 
 @app.command(rich_help_panel=COURSE)
@@ -118,29 +130,17 @@ def watch(
 
     Example: workshop watch part3
     """
-    from workshop.cli.result_text import print_verdict
-
     state = state_beside(script)
     found = named_or_next(part, state)
     script = script or Path(found.script)
     existing(script, found)
     asker = _asker(found, None, False, False, state)
     for _ in changes([script, Path(f"{script.name}.lprof")] if found.question else [script]):
-        say(f"{found.name}: {found.title}")
         try:
-            _load_checks()
-            from workshop.course import checks
-
-            with progress_line() as show:
-                kept: list[KeptCheck] = []
-                verdict = checks.check(
-                    found, script, data, device=device, say=show, ask=asker, state=state, tell=kept.append, warn=_warn
-                )
+            verdict = _judged(found, script, asker, state, data=data, device=device)
         except WorkshopError as error:  # a file that is being edited may be broken for a while
             say(str(error))
         else:
-            print_verdict(verdict)
-            tell_check(state, kept[-1])
             if verdict.outcome.exit_code == 0:
                 _print_end(found, next_part(state, after=found), state)
         say(f"watching {script}; Ctrl-C ends it")
@@ -149,9 +149,7 @@ def watch(
 @dev_app.command()
 def selftest(
     part: PartArgument = None,
-    script: Annotated[
-        str | None, typer.Option(help="With part11: one of its scripts, such as whale_calls.", show_default=False)
-    ] = None,
+    script: Annotated[str | None, typer.Option(help="With part11: one of its scripts, such as whale_calls.")] = None,
     cheats: Annotated[bool, typer.Option(help="Try the cheats, too.")] = True,
     data: DataOption = DEFAULT_DATA,
 ) -> None:
@@ -173,18 +171,6 @@ def selftest(
             print_above(f"{marks[result.passed]}  {result.tried}: {result.found}")
             show(f"{number} tried; trying the next")
     raise typer.Exit(int(failed))
-
-
-def _warn(text: str) -> None:
-    """Print what stays above the line of progress."""
-    print_above(text, sys.stderr)
-
-
-def _load_checks() -> None:
-    """Import what judges, which may take seconds, and say so in a terminal."""
-    with progress_line(only_in_terminal=True) as show:
-        show("loading the check")
-        importlib.import_module("workshop.course.checks")
 
 
 def _print_end(part: Part, following: Part | None, state: State) -> None:

@@ -1,6 +1,5 @@
 """The command that judges two versions of a training script: `workshop compare`."""
 
-import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -8,15 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from workshop.cli.asked import Asked
-from workshop.cli.options import (
-    COMMAND_FOLLOWS,
-    INSTRUMENTS,
-    FormatOption,
-    JsonOption,
-    budget_of,
-    share_of,
-)
-from workshop.cli.output import filled, print_above, progress_line
+from workshop.cli.options import COMMAND_FOLLOWS, INSTRUMENTS, FormatOption, JsonOption, budget_of, share_of
+from workshop.cli.output import filled, progress_line, warn
 from workshop.cli.reported import of_gate, of_verdict
 from workshop.errors import WorkshopError
 
@@ -36,19 +28,14 @@ def compare(
             metavar="OLD NEW [ARGUMENTS]...",
             help="The script that does the right work, the one to judge, and arguments passed on to both; with "
             "--base, one script and its arguments.",
-            show_default=False,
         ),
     ],
-    base: Annotated[
-        str | None,
-        typer.Option(help="Compare the script with its version at this git revision.", show_default=False),
-    ] = None,
+    base: Annotated[str | None, typer.Option(help="Compare the script with its version at this git revision.")] = None,
     allow: Annotated[
-        str | None, typer.Option(help="With --base: how much slower is still fine; by default 5%.", show_default=False)
+        str | None, typer.Option(help="With --base: how much slower is still fine; by default 5%.")
     ] = None,
     target: Annotated[
-        float | None,
-        typer.Option(help="The speedup that NEW must reach; by default 1.1.", min=0.01, show_default=False),
+        float | None, typer.Option(help="The speedup that NEW must reach; by default 1.1.", min=0.01)
     ] = None,
     steps: Annotated[
         int | None,
@@ -58,8 +45,7 @@ def compare(
         str | None,
         typer.Option(
             help="The time until the verdict, such as 90, 90s or 10m; long epochs are cut. By default 2m, with "
-            "--base 10m.",
-            show_default=False,
+            "--base 10m."
         ),
     ] = None,
     formats: FormatOption = None,
@@ -86,22 +72,20 @@ def compare(
         raise typer.BadParameter("goes with --base", param_hint="--allow")
     if base is not None and target is not None:
         raise typer.BadParameter("goes with two scripts; with --base, say --allow", param_hint="--target")
-    *_, script = names = [Path(each) for each in scripts[: 2 if base is None else 1]]
-    asked = Asked(context, str(script), scripts[len(names) :], as_json=as_json, formats=formats)
-    if base is None:
-        if len(names) < 2:
-            raise WorkshopError("name two scripts, OLD and NEW; or --base REVISION and one script")
-        verdict = _of_two(asked, names[0], target or 1.1, steps, seconds)
-        asked.answer(verdict.as_dict(), lambda: print_verdict(verdict), lambda: of_verdict(verdict))
-    else:
+    *_, script = names = scripts[: 2 if base is None else 1]
+    asked = Asked(context, script, scripts[len(names) :], as_json=as_json, formats=formats)
+    if base is not None:
         found = _of_base(asked, base, share_of(allow or "5%"), steps, seconds)
-        verdict = found.verdict
-        asked.answer(found.as_dict(), lambda: _print_gate(found), lambda: of_gate(found))
-    raise typer.Exit(verdict.outcome.exit_code)
+        code = found.verdict.outcome.exit_code
+        asked.answer(found.as_dict(), lambda: _print_gate(found), lambda: of_gate(found), exit_code=code)
+    if len(names) < 2:
+        raise WorkshopError("name two scripts, OLD and NEW; or --base REVISION and one script")
+    verdict = _of_two(asked, Path(names[0]), target or 1.1, steps, seconds)
+    code = verdict.outcome.exit_code
+    asked.answer(verdict.as_dict(), lambda: print_verdict(verdict), lambda: of_verdict(verdict), exit_code=code)
 
 
 def _of_two(asked: Asked, old: Path, target: float, steps: int | None, seconds: float) -> "Verdict":
-    """Judge two scripts."""
     from workshop.file_kind import require_script
     from workshop.judge.bench import Bench
     from workshop.judge.contest import of_two_scripts
@@ -115,23 +99,20 @@ def _of_two(asked: Asked, old: Path, target: float, steps: int | None, seconds: 
     try:
         for script in (old, new):
             require_syntax(script)
-        with progress_line() as show, Bench(contest, show, lambda text: print_above(text, sys.stderr)) as bench:
+        with progress_line() as show, Bench(contest, show, warn) as bench:
             return replace(bench.judge(), machine=bench.load.end())
     except ScriptError as error:
         return broken(new.name, error, old.name)
 
 
 def _of_base(asked: Asked, base: str, allowed: float, steps: int | None, seconds: float) -> "GateResult":
-    """Judge a script against its version at a git revision."""
     from workshop.file_kind import require_script
     from workshop.gate.gate import judge_against
 
     script = Path(asked.script)
     require_script(script, "name a training script")
     with progress_line() as show:
-        return judge_against(
-            base, script, asked.arguments, allowed, seconds, steps, show, lambda text: print_above(text, sys.stderr)
-        )
+        return judge_against(base, script, asked.arguments, allowed, seconds, steps, show, warn)
 
 
 def _print_gate(found: "GateResult") -> None:

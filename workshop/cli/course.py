@@ -1,19 +1,31 @@
-"""The commands of the course: progress, lessons, hints, scripts and solutions."""
+"""The commands of the course: progress, lessons, hints, scripts and solutions, and the report in the end."""
 
 import dataclasses
 import os
+import shlex
 from collections.abc import Sequence
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from workshop.cli.options import COURSE, DEFAULT_SCRIPT, JsonOption, PartArgument, PartScriptOption, ScriptOption
-from workshop.cli.output import commands, filled, print_diff, print_json, print_lesson, print_rows
-from workshop.cli.room_line import tell_hint, tell_waiting
+from workshop.cli.joining import tell_room
+from workshop.cli.options import (
+    COURSE,
+    DEFAULT_SCRIPT,
+    JsonOption,
+    PartArgument,
+    PartScriptOption,
+    ScriptOption,
+    state_beside,
+)
+from workshop.cli.output import commands, filled, print_diff, print_json, print_lesson, write_file
+from workshop.cli.terminal_tables import print_rows
 from workshop.course import given_cases, glossary, progress
 from workshop.course.scripts import existing, replace_script
 from workshop.course.state import State
+from workshop.errors import WorkshopError
 from workshop.parts import Part, all_parts, teaching
 from workshop.parts.case import Case, case_names
 
@@ -23,7 +35,7 @@ if TYPE_CHECKING:
 app = typer.Typer()
 
 YesOption = Annotated[bool, typer.Option("--yes", help="See the solution even if you have not tried.")]
-NamedPartArgument = Annotated[str, typer.Argument(help="Which part: part3, or 3.", show_default=False)]
+NamedPartArgument = Annotated[str, typer.Argument(help="Which part: part3, or 3.")]
 
 
 @app.command("list", rich_help_panel=COURSE)
@@ -46,15 +58,12 @@ def list_parts(script: ScriptOption = DEFAULT_SCRIPT, as_json: JsonOption = Fals
     print_rows(rows)
     says, command = progress.next_step(state, script)
     print(f"{filled(says)}\n\n{commands(command)}")
-    tell_waiting(state)
+    tell_room(state)
 
 
 @app.command(rich_help_panel=COURSE)
 def show(
-    part: Annotated[
-        str | None,
-        typer.Argument(help="Which part: part3, or 3; or a word, such as headroom.", show_default=False),
-    ] = None,
+    part: Annotated[str | None, typer.Argument(help="Which part: part3, or 3; or a word, such as headroom.")] = None,
     script: ScriptOption = DEFAULT_SCRIPT,
 ) -> None:
     """Read a lesson, or what a word means.
@@ -89,7 +98,7 @@ def hint(part: PartArgument = None, script: ScriptOption = DEFAULT_SCRIPT) -> No
     found = progress.named_or_next(part, state)
     number, text = progress.next_hint(state, found)
     print(f"{found.name}, hint {number} of {len(found.hints)}\n\n{filled(text)}")
-    tell_hint(state, found.name)
+    tell_room(state, hint=found.name)
     if number == len(found.hints) and found.change and found.solution.is_file():
         print(f"\nThat was the last hint. The solution:\n\n{commands(f'workshop solution {found.name}')}")
 
@@ -97,7 +106,7 @@ def hint(part: PartArgument = None, script: ScriptOption = DEFAULT_SCRIPT) -> No
 @app.command(rich_help_panel=COURSE)
 def diff(
     part: NamedPartArgument,
-    other: Annotated[str | None, typer.Argument(help="Another part.", show_default=False)] = None,
+    other: Annotated[str | None, typer.Argument(help="Another part.")] = None,
     script: PartScriptOption = None,
     yes: YesOption = False,
 ) -> None:
@@ -131,7 +140,11 @@ def solution(
     found = progress.named_or_next(part, state)
     source = progress.solution(state, found, yes)
     if write:
-        _replace(script or Path(found.script), source, f"now the solution of {found.name}", state)
+        own = f" --script {shlex.quote(str(script))}" if script else ""
+        backup = _replace(script or Path(found.script), source, f"now the solution of {found.name}", state)
+        print(f"\nTo see what it reaches here:\n\n{commands(f'workshop check {found.name}{own}')}")
+        if backup:
+            print(f"\nTo get yours back:\n\n{commands(f'workshop restore {shlex.quote(backup)}{own}')}")
         return
     print_diff(progress.difference(found.beginning, source, found))
     print("" if isinstance(found, Case) else f"\nThe whole script is {source}")  # that of a case is a temporary file
@@ -143,8 +156,7 @@ def start(
     part: PartArgument = None,
     script: PartScriptOption = None,
     seed: Annotated[
-        int | None,
-        typer.Option(min=1, help="With part11: get the scripts in the order of this seed.", show_default=False),
+        int | None, typer.Option(min=1, help="With part11: get the scripts in the order of this seed.")
     ] = None,
 ) -> None:
     """Put the script of a part here, for you to edit.
@@ -189,9 +201,7 @@ def reset(part: PartArgument = None, script: PartScriptOption = None) -> None:
 
 @app.command(rich_help_panel=COURSE)
 def restore(
-    part: Annotated[
-        str | None, typer.Argument(help="Which part: part5, or 5; or the file that was kept.", show_default=False)
-    ] = None,
+    part: Annotated[str | None, typer.Argument(help="Which part: part5, or 5; or the file that was kept.")] = None,
     script: PartScriptOption = None,
 ) -> None:
     """Put your script of a part back; the present one is kept.
@@ -218,6 +228,41 @@ def restore(
     _replace(own, kept_scripts.of_part(state, own, found).path, f"your script of {found.name} again", state)
 
 
+@app.command(rich_help_panel=COURSE)
+def report(
+    output: Annotated[Path, typer.Option("--output", "-o", help="The page to write.")] = Path("workshop-report.html"),
+    script: ScriptOption = DEFAULT_SCRIPT,
+    as_json: JsonOption = False,
+) -> None:
+    """Write a page of what you did and measured, to keep.
+
+    Example: workshop report
+
+    It shows which parts are done, the speedup of each, the phases of an epoch and the line profile before and after,
+    the pages that you have made, the machine and the versions. It opens without a network. The figures are those that
+    `workshop check` has kept; nothing is measured anew, and `workshop reset` takes nothing from it.
+    """
+    from workshop.course import course_report
+    from workshop.pages import report_page
+    from workshop.pages.template import maker_of
+
+    state = state_beside(script)
+    found = course_report.gather(state, script)
+    if as_json:
+        print_json(**found.as_dict())
+        return
+    if output.is_file() and output.stat().st_size:
+        made = maker_of(output.read_text(encoding="utf-8", errors="replace"))
+        if made is None or made[0] != "workshop report":
+            raise WorkshopError(f"{output} is there already, and no page of workshop report; name another with -o")
+    folder = output.absolute().parent.resolve()
+    write_file(output, report_page.page(found.as_dict(), folder, datetime.now().astimezone()))
+    (done, count), checks = found.count, len(found.checks)
+    says = f"{output} shows {done} of {count} parts done, and {checks} check{'s' * (checks != 1)}."
+    nothing = f"No check was kept in {state.path.parent} yet: workshop check keeps each one."
+    print(filled(f"{says} {'Open it in a browser.' if checks else nothing}"))
+
+
 def _print_kept(kept: "Sequence[KeptScript]") -> None:
     if not kept:
         print("No script was kept here.")
@@ -226,11 +271,6 @@ def _print_kept(kept: "Sequence[KeptScript]") -> None:
     rows = zip(kept, dates, strict=True)
     print_rows([("done" * each.is_done, each.part or "?", f"{each.path.name}, {date}", "") for each, date in rows])
     print("\nTo put one back: workshop restore PART, or FILE")
-
-
-def state_beside(script: Path | None) -> State:
-    """Return the state stored beside a script; None stands for a script in this folder."""
-    return State((script or DEFAULT_SCRIPT).absolute().parent)
 
 
 def what_comes_next(part: Part | None, after: Part | None = None) -> str:
@@ -242,11 +282,13 @@ def what_comes_next(part: Part | None, after: Part | None = None) -> str:
     return f"Next is {part.name}, {part.title}:\n\n{commands(f'workshop show {part.name}')}"
 
 
-def _replace(script: Path, source: Path, is_now: str, state: State) -> None:
-    """Replace the participant's script with `source`, and say what it is now."""
+def _replace(script: Path, source: Path, is_now: str, state: State) -> str:
+    """Replace the participant's script with `source`, say what it is now, and return where theirs is kept, if it is."""
     from workshop.course import kept_scripts
 
     backup = kept_scripts.replace(script, source.read_bytes(), state)
     print(f"{script} is {is_now}.")
-    if backup:
-        print(f"Yours is kept as {os.path.relpath(backup)}.")
+    if not backup:
+        return ""
+    print(f"Yours is kept as {os.path.relpath(backup)}.")
+    return os.path.relpath(backup)

@@ -8,23 +8,17 @@ from collections.abc import Sequence
 from rich.text import Text
 
 from workshop.cli.output import console, filled
-from workshop.cli.result_text import figures
+from workshop.cli.terminal_tables import table
 from workshop.diagnosis.change import Change, Measure
 from workshop.diagnosis.findings import Finding
 from workshop.memory.memory_findings import MemoryFinding
 from workshop.terminal import cut
 
-MAX_FINDINGS, MAX_CHANGES = 5, 14
-"""Findings that are printed, and rows of a table of changes, at most."""
-
-MAX_SOURCE, MAX_NAME = 72, 42
-"""Columns, at most, of a line of source, and of the name of a change."""
-
 
 def print_findings(findings: Sequence[Finding | MemoryFinding], rough: str, in_a_trial: str) -> None:
-    """Print the first findings; `rough` is of `about`, and options were `in_a_trial`, such as "faster"."""
+    """Print the first five findings; `rough` is of `about`, and options were `in_a_trial`, such as "faster"."""
     out, told = console(), False
-    for number, finding in enumerate(findings[:MAX_FINDINGS], start=1):
+    for number, finding in enumerate(findings[:5], start=1):
         if finding.is_option and not told:
             out.print(f"\nNo fault of the script, but {in_a_trial} in a trial:")
             told = True
@@ -46,18 +40,18 @@ def _finding(number: int, finding: Finding | MemoryFinding, rough: str) -> Text:
 
 
 def print_changes(changes: Sequence[Change]) -> None:
-    """Print what has changed since an earlier measurement."""
+    """Print what has changed since an earlier measurement, in fourteen rows at most."""
     is_time = changes[0].measure is Measure.MS
-    table = figures("ms a step" if is_time else "MiB", "before", "now", "", right=(1, 2))
-    for each in changes[:MAX_CHANGES]:
+    rows: list[Sequence[str | Text]] = []
+    for each in changes[:14]:
         sizes = [f"{size:.1f}" if is_time else f"{size / 2**20:.2f}" for size in (each.before, each.after)]
         verdict = Text("within the noise")
         if each.more_than_noise:
             verdict = Text("less", "green") if each.difference < 0 else Text("more", "red")
-        table.add_row(Text(cut(each.name, MAX_NAME)), *sizes, verdict)
-    console().print("", table, sep="\n")
+        rows.append((cut(each.name, 42), *sizes, verdict))
+    console().print("", table(("ms a step" if is_time else "MiB", "before", "now", ""), rows, right=(1, 2)), sep="\n")
 
 
 def shortened(source: str) -> str:
     """Return a line of source that fits into a line of the terminal."""
-    return textwrap.shorten(source, MAX_SOURCE, placeholder=" …")
+    return textwrap.shorten(source, 72, placeholder=" …")

@@ -23,7 +23,9 @@ AS_UNTOUCHED = "like untouched lines"
 def print_tables(profile: LineProfile, tables: Mapping[str, list[LineTable]], everything: bool) -> None:
     """Print the tables of each process, or of all together: the eight hottest functions, with their hot lines."""
     out = console()
-    out.print(Text(f"\n{profile.path}{_run(profile)}"))
+    count = len(profile.processes)
+    run = f": {profile.recorded.seconds:.1f} s, {count} process{'es' * (count > 1)}" if profile.recorded else ""
+    out.print(Text(f"\n{profile.path}{run}"))
     hidden = 0
     for process, found in tables.items():
         if process != TOGETHER:
@@ -46,13 +48,6 @@ def seconds(value: float) -> str:
         if abs(value) * factor >= 0.9995 or unit == "us":
             break
     return f"{value * factor:.{0 if abs(value) * factor >= 100 else 1 if abs(value) * factor >= 10 else 2}f} {unit}"
-
-
-def _run(profile: LineProfile) -> str:
-    if not profile.recorded:
-        return ""
-    count = len(profile.processes)
-    return f": {profile.recorded.seconds:.1f} s, {count} process{'es' * (count > 1)}"
 
 
 def _heading(table: LineTable) -> Text:

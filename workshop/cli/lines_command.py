@@ -21,16 +21,13 @@ app = typer.Typer()
 @app.command(rich_help_panel=INSTRUMENTS)
 def lines(
     files: Annotated[
-        list[Path] | None,
-        typer.Argument(metavar="[FILE]...", help="The profile; by default the newest here.", show_default=False),
+        list[Path] | None, typer.Argument(metavar="[FILE]...", help="The profile; by default the newest here.")
     ] = None,
-    function: Annotated[str | None, typer.Option("--function", help="This function alone.", show_default=False)] = None,
+    function: Annotated[str | None, typer.Option("--function", help="This function alone.")] = None,
     everything: Annotated[bool, typer.Option("--all", help="All functions, and all lines that ran.")] = False,
-    by: Annotated[str | None, typer.Option(help="process: tables for each.", show_default=False)] = None,
+    by: Annotated[str | None, typer.Option(help="process: tables for each.")] = None,
     diff: DiffOption = False,
-    html: Annotated[
-        Path | None, typer.Option("--html", help="Write a page with the whole source.", show_default=False)
-    ] = None,
+    html: Annotated[Path | None, typer.Option("--html", help="Write a page with the whole source.")] = None,
     formats: FormatOption = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -45,17 +42,13 @@ def lines(
     several runs each, which tell a change from noise.
     """
     from workshop.cli import line_text
-    from workshop.profiles import line_change, line_profile, line_tables
+    from workshop.profiles import line_profile, line_tables
 
     if by not in (None, "process"):
         raise typer.BadParameter("is process", param_hint="--by")
     if diff:
         exclude_each_other(diff=diff, html=html, by=by)
-        change = line_change.between(*map(_read_runs, before_and_after(files or [])))
-        change = change.of(function) if function else change
-        name = str((files or [])[1])
-        if not write_reports(wanted(formats, as_json), lambda: of_line_change(name, change)):
-            print_json(**change.as_dict()) if as_json else line_text.print_change(change, everything or bool(function))
+        _print_change(*before_and_after(files or []), function, everything, formats, as_json)
         return
     if formats:
         raise typer.BadParameter("goes with --diff", param_hint="--format")
@@ -77,6 +70,18 @@ def lines(
         line_text.print_tables(profile, tables, everything or function is not None)
     for note in line_tables.notes(profile, tables):
         say(note)
+
+
+def _print_change(
+    before: Path, after: Path, function: str | None, everything: bool, formats: list[str] | None, as_json: bool
+) -> None:
+    from workshop.cli import line_text
+    from workshop.profiles import line_change
+
+    change = line_change.between(_read_runs(before), _read_runs(after))
+    change = change.of(function) if function else change
+    if not write_reports(wanted(formats, as_json), lambda: of_line_change(str(after), change)):
+        print_json(**change.as_dict()) if as_json else line_text.print_change(change, everything or bool(function))
 
 
 def _newest() -> Path:

@@ -10,34 +10,37 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from workshop.cli.options import COURSE, DEFAULT_SCRIPT, INSTRUCTORS, INSTRUMENTS
+from workshop.cli.options import COURSE, DEFAULT_SCRIPT, INSTRUCTORS, INSTRUMENTS, state_beside
 from workshop.cli.output import filled
 from workshop.errors import EXIT_INTERRUPTED, plain_errors
 from workshop.probe.log import LEVEL_VARIABLE
 
 MODULES = {
-    "course": ("list", "show", "hint", "diff", "solution", "start", "reset", "restore"),
-    "check": ("check", "watch", "dev"),
-    "report_command": ("report",),
-    "setup": ("doctor", "data"),
-    "measure_command": ("measure",),
-    "monitor_command": ("monitor",),
-    "tune_command": ("tune",),
-    "memory_command": ("memory",),
-    "compare_command": ("compare",),
-    "lines_command": ("lines",),
-    "py_spy_commands": ("py-spy-report", "flamegraph"),
-    "trace_command": ("trace",),
-    "record": ("torchrun", "record"),
-    "mcp_command": ("mcp",),
-    "join_command": ("join", "leave"),
-    "room_command": ("room",),
+    **dict.fromkeys(("list", "show", "hint", "diff", "solution", "start", "reset", "restore"), "course"),
+    **dict.fromkeys(("check", "watch", "dev"), "check"),
+    "report": "course",
+    **dict.fromkeys(("doctor", "data"), "this_machine"),
+    "measure": "staged_commands",
+    "monitor": "this_machine",
+    **dict.fromkeys(("tune", "memory"), "staged_commands"),
+    "compare": "compare_command",
+    "lines": "lines_command",
+    **dict.fromkeys(("py-spy-report", "flamegraph"), "py_spy_commands"),
+    "trace": "trace_command",
+    **dict.fromkeys(("torchrun", "record"), "record"),
+    "mcp": "servers",
+    **dict.fromkeys(("join", "leave"), "joining"),
+    "room": "servers",
 }
-"""The commands of each module here. To start faster, only the module of the typed command is loaded."""
+"""The module here of each command, in the order of the help. To start faster, only that of the typed one is loaded."""
 
 
 class GroupedCommands(TyperGroup):
     """Lists the commands in groups: the course, the instruments, and those for instructors and authors last."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        """Return the names of those that are loaded."""
+        return [name for name in MODULES if name in self.commands]
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         """Write a section for each group."""
@@ -63,7 +66,7 @@ def command_line(typed: str = "") -> typer.Typer:
         pretty_exceptions_enable=False,
         rich_markup_mode=None,
     )
-    for module in [name for name, has in MODULES.items() if typed in has] or MODULES:
+    for module in dict.fromkeys([MODULES[typed]] if typed in MODULES else MODULES.values()):
         app.add_typer(import_module(f"workshop.cli.{module}").app)
     app.callback()(what_next)
     return app
@@ -77,17 +80,13 @@ def main() -> None:
             signal.signal(number, lambda received, _: sys.exit(128 + received))
     with plain_errors():
         try:
-            command_line(*_commands_typed()[:1])(prog_name="workshop")  # also when it is run as a module
+            typed = [word for number, word in enumerate(sys.argv[1:]) if number or word not in ("-v", "--verbose")]
+            command_line(*typed[:1])(prog_name="workshop")  # also when it is run as a module
         except SystemExit as stop:
             # typer exits without a message; a recorder has said what it kept, below what the script has said.
             if stop.code == EXIT_INTERRUPTED and stop.__cause__ is None:
                 raise KeyboardInterrupt from None
             raise
-
-
-def _commands_typed() -> list[str]:
-    """The words that were typed, from the command on."""
-    return [word for number, word in enumerate(sys.argv[1:]) if number or word not in ("-v", "--verbose")]
 
 
 def what_next(
@@ -104,11 +103,10 @@ def what_next(
     if verbose:
         os.environ[LEVEL_VARIABLE] = "debug"
     if context.invoked_subcommand is None:
-        from workshop.cli.course import state_beside
-        from workshop.cli.room_line import tell_waiting
+        from workshop.cli.joining import tell_room
         from workshop.course.progress import next_step
 
         state = state_beside(None)
         says, command = next_step(state, DEFAULT_SCRIPT)
         print(f"{filled(says)}\n\n    {command}\n\nAll commands: workshop --help")
-        tell_waiting(state)
+        tell_room(state)

@@ -1,5 +1,6 @@
 """A measurement as a person reads it, in a terminal of 80 columns: the bottlenecks, and the steps."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from rich.table import Table
@@ -7,7 +8,8 @@ from rich.text import Text
 
 from workshop.cli.finding_text import print_findings
 from workshop.cli.output import console, filled
-from workshop.cli.result_text import bar, figures, filled_crash
+from workshop.cli.result_text import filled_crash
+from workshop.cli.terminal_tables import bar, table
 from workshop.diagnosis.causes.data_wait import OF_WORKERS
 from workshop.diagnosis.diagnosis import Diagnosis, LineTime
 from workshop.diagnosis.findings import MIN_GAIN, Finding
@@ -17,14 +19,8 @@ from workshop.probe.phases import COMPUTING, TRACED, Phase
 from workshop.runs.measured_steps import MeasuredSteps
 from workshop.runs.other_load import about
 
-LINES_OF_A_PHASE = 2
-"""Lines, at most, of each phase that are in the table."""
-
 MIN_SHARE = 0.05
 """Share of a step, at least, of a line in the table."""
-
-WORTH_IT = 1.1
-"""Speedup, at least, for which a better data pipeline is worth writing."""
 
 
 def print_diagnosis(name: str, diagnosis: Diagnosis) -> None:
@@ -67,24 +63,24 @@ def _without_effect(tried: list[TriedChange]) -> str:
         if not each.error and not each.has_effect
     ]
     failed = [f"{each.name} ({each.error})" for each in tried if each.error]
-    says = [f"Tried without effect: {', '.join(little)}."] * bool(little)
-    return " ".join([*says, *[f"Could not be tried: {', '.join(failed)}."] * bool(failed)])
+    lists = {"Tried without effect": little, "Could not be tried": failed}
+    return " ".join(f"{says}: {', '.join(names)}." for says, names in lists.items() if names)
 
 
 def _ranks(ranks: dict[int, Measurement], waits_ms: dict[int, float]) -> Table:
     """Milliseconds per step of each rank, and how many of them it waits for the others."""
     shown = [phase for phase in Phase if phase in TRACED or any(each.steps.phases_s[phase] for each in ranks.values())]
     names = ("ms a step", *(phase.short for phase in shown), "waits")
-    table = figures(*names, right=range(1, len(names)))
-    for rank, each in ranks.items():
-        of_phases = (each.steps.ms_in(phase) for phase in shown)
-        table.add_row(f"rank {rank}", *(f"{each_ms:.1f}" for each_ms in (*of_phases, waits_ms[rank])))
-    return table
+    rows = (
+        (f"rank {rank}", *(f"{ms:.1f}" for ms in (*map(each.steps.ms_in, shown), waits_ms[rank])))
+        for rank, each in ranks.items()
+    )
+    return table(names, rows, right=range(1, len(names)))
 
 
 def _phases(steps: MeasuredSteps, headroom: MeasuredSteps | None, lines: list[LineTime]) -> Table:
-    """Milliseconds per step, phase by phase, with the lines of each phase."""
-    table = figures("", "ms a step", "share", "", "from memory" if headroom else "", right=(1, 2, 4))
+    """Milliseconds per step, phase by phase, with the first two lines of each phase."""
+    rows: list[Sequence[str | Text]] = []
     for phase, seconds in [*steps.phases_s.items(), ("together", sum(steps.phases_s.values()))]:
         if phase == Phase.VALIDATION and not seconds:
             continue
@@ -93,11 +89,11 @@ def _phases(steps: MeasuredSteps, headroom: MeasuredSteps | None, lines: list[Li
         of_memory = ""
         if headroom:
             of_memory = f"{headroom.phases_s.get(phase, sum(headroom.phases_s.values())) / headroom.count * 1e3:.1f}"
-        table.add_row(phase, f"{seconds / steps.count * 1e3:.1f}", f"{share:.0%}", length, of_memory)
-        for line in [each for each in lines if each.phase == phase and each.share >= MIN_SHARE][:LINES_OF_A_PHASE]:
-            place = Text(f"  {Path(line.file).name}:{line.line}", "dim")
-            table.add_row(place, Text(f"{line.ms_a_step:.1f}", "dim"), "", Text(line.function[:20], "dim"))
-    return table
+        rows.append((phase, f"{seconds / steps.count * 1e3:.1f}", f"{share:.0%}", length, of_memory))
+        for line in [each for each in lines if each.phase == phase and each.share >= MIN_SHARE][:2]:
+            cells = (f"  {Path(line.file).name}:{line.line}", f"{line.ms_a_step:.1f}", "", line.function[:20])
+            rows.append([Text(each, "dim") for each in cells])
+    return table(("", "ms a step", "share", "", "from memory" if headroom else ""), rows, right=(1, 2, 4))
 
 
 def _gain(steps: MeasuredSteps, headroom: MeasuredSteps, causes: list[Finding], rough: str) -> str:
@@ -106,9 +102,11 @@ def _gain(steps: MeasuredSteps, headroom: MeasuredSteps, causes: list[Finding], 
     says = f"Headroom: {rate}, a speedup of {rough}{ratio:.2f}x."
     if any(each.cause in OF_WORKERS and each.gain > ratio for each in causes):
         return f"{says}\nThe present workers take time from the training: a trial with others gained more (see below)."
-    return says if ratio < WORTH_IT or rough else f"{says}\nNo data pipeline can gain more than that."
+    is_worth_a_pipeline = ratio >= 1.1 and not rough
+    return f"{says}\nNo data pipeline can gain more than that." if is_worth_a_pipeline else says
 
 
+<<<<<<< HEAD
 def _as_it_should_be(steps: MeasuredSteps, hidden: bool) -> str:
     """Say what a step is where no cause was found; beside other programs, causes may be `hidden`."""
     largest = max(Phase, key=lambda phase: steps.phases_s.get(phase, 0.0))
@@ -116,3 +114,13 @@ def _as_it_should_be(steps: MeasuredSteps, hidden: bool) -> str:
     if largest not in COMPUTING:
         says = f". The largest phase is {largest}, {steps.share(largest):.0%} of a step."
     return f"None of the known causes was found{says}{' The load of other programs may hide causes.' * hidden}"
+=======
+def _as_it_should_be(steps: MeasuredSteps) -> str:
+    largest, nothing = (
+        max(Phase, key=lambda phase: steps.phases_s.get(phase, 0.0)),
+        "None of the known causes was found",
+    )
+    if largest not in COMPUTING:
+        return f"{nothing}. The largest phase is {largest}, {steps.share(largest):.0%} of a step."
+    return f"{nothing}: {steps.share(*COMPUTING):.0%} of a step is computing, most of it {largest}."
+>>>>>>> h-cli

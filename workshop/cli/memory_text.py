@@ -1,5 +1,6 @@
 """The memory of a script as a person reads it, in 80 columns: the peak, the processes, and what to free."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -8,7 +9,8 @@ from rich.text import Text
 
 from workshop.cli.finding_text import print_findings, shortened
 from workshop.cli.output import console, filled
-from workshop.cli.result_text import bar, figures, filled_crash
+from workshop.cli.result_text import filled_crash
+from workshop.cli.terminal_tables import bar, table
 from workshop.memory.batch_size import LargestBatch
 from workshop.memory.device_peak import DevicePeak
 from workshop.memory.growth import GrowingLine
@@ -19,14 +21,8 @@ from workshop.probe.memory.memory_notes import SegmentName, TensorKind
 from workshop.runs.other_load import about
 from workshop.terminal import UNITS, cut, size_text
 
-LINES_OF_A_KIND, LINES_OF_UNKNOWN = 3, 12
-"""Lines, at most, of each kind, and where no kind is known."""
-
 MIN_SHARE = 0.02
 """Share of the peak, at least, of a line in the table."""
-
-MAX_GROWING, MAX_HELD, MAX_WORKERS = 3, 5, 4
-"""Rows, at most, of lines that grow, of containers that are held in Python, and of workers."""
 
 
 def print_memory(name: str, diagnosis: MemoryDiagnosis) -> None:
@@ -81,23 +77,21 @@ def _headline(diagnosis: MemoryDiagnosis) -> str:
 
 
 def _peak(peak: DevicePeak) -> Table:
-    """The kinds of tensors at the peak of a device, each with its largest lines."""
+    """The kinds of tensors at the peak of a device, each with its three largest lines; twelve where none is known."""
     is_snapshot = peak.segment.name == SegmentName.SNAPSHOT
     when = peak.segment.name if is_snapshot else f"{peak.segment.name}, step {peak.segment.step}"
     moment = "when an allocation failed" if is_snapshot and peak.segment.failure else "at the peak"
     whole = peak.memory.peak_bytes
     unit, unit_name = UNITS[1] if whole >= UNITS[1][0] else UNITS[2]
-    table = figures(f"{peak.device} {moment} ({when})", unit_name, "share", "", right=(1, 2), padding=1)
+    rows: list[Sequence[str | Text]] = []
     for kind, size in peak.kinds.items():
-        table.add_row(kind, f"{size / unit:.1f}", f"{size / whole:.0%}", bar(size, whole))
+        rows.append((kind, f"{size / unit:.1f}", f"{size / whole:.0%}", bar(size, whole)))
         lines = [each for each in peak.lines if each.kind == kind and each.bytes >= MIN_SHARE * whole and each.file]
-        for line in lines[: LINES_OF_UNKNOWN if kind == TensorKind.UNKNOWN else LINES_OF_A_KIND]:
-            place = f"  {Path(line.file).name}:{line.line}, {line.function}"
-            table.add_row(
-                Text(cut(place, 36), "dim"), Text(f"{line.bytes / unit:.1f}", "dim"), "", Text(_held(line), "dim")
-            )
-    table.add_row("together", f"{whole / unit:.1f}", "100%", "")
-    return table
+        for line in lines[: 12 if kind == TensorKind.UNKNOWN else 3]:
+            place = cut(f"  {Path(line.file).name}:{line.line}, {line.function}", 36)
+            rows.append([Text(each, "dim") for each in (place, f"{line.bytes / unit:.1f}", "", _held(line))])
+    rows.append(("together", f"{whole / unit:.1f}", "100%", ""))
+    return table((f"{peak.device} {moment} ({when})", unit_name, "share", ""), rows, right=(1, 2), padding=1)
 
 
 def _largest(peak: DevicePeak, what: str) -> str:
@@ -119,43 +113,41 @@ def _held(line: LineMemory) -> str:
 
 
 def _growing(lines: list[GrowingLine]) -> Table:
-    table = figures("grows", "a step", "so far", "held by", right=(1, 2))
-    for each in lines[:MAX_GROWING]:
+    """The three lines that grow most."""
+    rows = []
+    for each in lines[:3]:
         place = f"{Path(each.file).name}:{each.line}, {each.function}" if each.file else "no line known"
-        until = ", each epoch" if each.until == "epoch" else ""
-        table.add_row(
-            cut(place, 30), size_text(each.bytes_a_step), size_text(each.bytes), cut(f"{each.held_by}{until}", 28)
-        )
-    return table
+        held_by = f"{each.held_by}{', each epoch' * (each.until == 'epoch')}"
+        rows.append((cut(place, 30), size_text(each.bytes_a_step), size_text(each.bytes), cut(held_by, 28)))
+    return table(("grows", "a step", "so far", "held by"), rows, right=(1, 2))
 
 
 def _host(host: HostTable) -> Table:
-    """The processes: what each has by itself, and what it shares."""
-    table = figures("MiB", "private", "shared", "its share", "grown by", right=range(1, 5))
-    workers = 0
+    """The processes, and the first four workers: what each has by itself, and what it shares."""
+    rows, workers, shown = [], 0, 4
     for each in host.processes:
         workers += each.role == WORKER
-        if workers > MAX_WORKERS and each.role == WORKER:
+        if workers > shown and each.role == WORKER:
             continue
         name = f"{each.role} {workers}" if each.role == WORKER else each.role
-        memory = each.memory
-        sizes = (memory.private, memory.shared, memory.pss, each.grown_bytes)
-        table.add_row(name, *(f"{size / 2**20:.1f}" for size in sizes))
-    if workers > MAX_WORKERS:
-        table.add_row(f"and {workers - MAX_WORKERS} more workers", "", "", "", "")
-    table.add_row("together", "", "", f"{host.together_bytes / 2**20:.1f}", "")
+        sizes = (each.memory.private, each.memory.shared, each.memory.pss, each.grown_bytes)
+        rows.append((name, *(f"{size / 2**20:.1f}" for size in sizes)))
+    if workers > shown:
+        rows.append((f"and {workers - shown} more workers",))
+    sums = {"together": host.together_bytes}
     if host.shared_memory_bytes >= 1 << 20:
-        table.add_row("/dev/shm", "", "", f"{host.shared_memory_bytes / 2**20:.1f}", "")
+        sums["/dev/shm"] = host.shared_memory_bytes
     if host.prefetched_bytes:
-        table.add_row("loaded ahead, at most", "", "", f"{host.prefetched_bytes / 2**20:.1f}", "")
-    return table
+        sums["loaded ahead, at most"] = host.prefetched_bytes
+    rows += [(name, "", "", f"{size / 2**20:.1f}") for name, size in sums.items()]
+    return table(("MiB", "private", "shared", "its share", "grown by"), rows, right=range(1, 5))
 
 
 def _held_in_python(held: list[dict[str, Any]]) -> Table:
-    """The largest containers and arrays of the training, each with the line that fills it."""
-    table = figures("held in Python", "MiB", "what it is", "filled at", right=(1,))
-    for each in held[:MAX_HELD]:
+    """The five largest containers and arrays of the training, each with the line that fills it."""
+    rows = []
+    for each in held[:5]:
         place = f"{Path(each['file']).name}:{each['line']}" if each["line"] else ""
         what = each["what"] if each["dtype"] else f"{each['what']} of {each['length']}"
-        table.add_row(cut(each["holder"], 24), f"{each['bytes'] / 2**20:.1f}", cut(what, 32), place)
-    return table
+        rows.append((cut(each["holder"], 24), f"{each['bytes'] / 2**20:.1f}", cut(what, 32), place))
+    return table(("held in Python", "MiB", "what it is", "filled at"), rows, right=(1,))

@@ -1,12 +1,14 @@
 """Options and arguments that several commands share, and the command groups of the help."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from workshop.course.state import State
 from workshop.errors import WorkshopError
 
 COURSE = "The course"
@@ -22,10 +24,7 @@ JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON instead.")]
 FormatOption = Annotated[
     list[str] | None,
     typer.Option(
-        "--format",
-        metavar="NAME[=FILE]",
-        help="github, markdown or sarif, to stdout or to a file; may be repeated.",
-        show_default=False,
+        "--format", metavar="NAME[=FILE]", help="github, markdown or sarif, to stdout or to a file; may be repeated."
     ),
 ]
 DiffOption = Annotated[bool, typer.Option("--diff", help="Show what changed from BEFORE to AFTER.")]
@@ -33,26 +32,22 @@ CsvOption = Annotated[bool, typer.Option("--csv", help="Print CSV instead.")]
 DataOption = Annotated[Path, typer.Option("--data", help="The data folder.")]
 ScriptOption = Annotated[Path, typer.Option("--script", help="Your script.")]
 PartScriptOption = Annotated[
-    Path | None,
-    typer.Option("--script", help="Your script; by default that of the part, such as train.py.", show_default=False),
+    Path | None, typer.Option("--script", help="Your script; by default that of the part, such as train.py.")
 ]
-DeviceOption = Annotated[str | None, typer.Option("--device", help="Such as cpu or cuda:1.", show_default=False)]
-TrainingScriptArgument = Annotated[str, typer.Argument(help="Any training script, or torchrun.", show_default=False)]
-ScriptArguments = Annotated[
-    list[str] | None, typer.Argument(help="Arguments passed on to the script.", show_default=False)
-]
+DeviceOption = Annotated[str | None, typer.Option("--device", help="Such as cpu or cuda:1.")]
+TrainingScriptArgument = Annotated[str, typer.Argument(help="Any training script, or torchrun.")]
+ScriptArguments = Annotated[list[str] | None, typer.Argument(help="Arguments passed on to the script.")]
 ModuleOption = Annotated[bool, typer.Option("-m", help="Run the script as a module, like python -m.")]
-SaveOption = Annotated[
-    Path | None,
-    typer.Option("--save", help="Keep the measurement in this file, to compare with.", show_default=False),
-]
+SaveOption = Annotated[Path | None, typer.Option("--save", help="Keep the measurement in this file, to compare with.")]
 AgainstOption = Annotated[
-    Path | None,
-    typer.Option(
-        "--diff", "--against", help="What changed since this measurement?", metavar="BEFORE", show_default=False
-    ),
+    Path | None, typer.Option("--diff", "--against", help="What changed since this measurement?", metavar="BEFORE")
 ]
-PartArgument = Annotated[str | None, typer.Argument(help="Which part: part3, or 3.", show_default=False)]
+PartArgument = Annotated[str | None, typer.Argument(help="Which part: part3, or 3.")]
+
+
+def state_beside(script: Path | None) -> State:
+    """Return the state stored beside a script; None stands for a script in this folder."""
+    return State((script or DEFAULT_SCRIPT).absolute().parent)
 
 
 def before_and_after(paths: Sequence[Path]) -> tuple[Path, Path]:
@@ -99,6 +94,18 @@ def share_of(text: str) -> float:
     return float(found[1]) / 100
 
 
+def bytes_of(text: str, option: str) -> float:
+    """Return the number of bytes of a text such as "16G" or "800 MB", whose units are powers of 1000.
+
+    Raises:
+        typer.BadParameter: it is no size.
+    """
+    found = re.fullmatch(r"(\d+(?:\.\d+)?) ?([KMGT]?)i?B?", text.strip(), re.IGNORECASE)
+    if not found or not float(found[1]):
+        raise typer.BadParameter(f"{text} is no size; write 16G or 800M", param_hint=option)
+    return float(found[1]) * {"": 1, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}[found[2].upper()]
+
+
 def exclude_each_other(**options: object) -> None:
     """Raise a usage error if more than one of these options, named without dashes, was given."""
     first, *others = [f"--{name}" for name, given in options.items() if given] or [""]
@@ -106,31 +113,16 @@ def exclude_each_other(**options: object) -> None:
         raise typer.BadParameter(f"{first} and {others[0]} exclude each other")
 
 
-def refuse_misplaced(context: typer.Context, script: str, arguments: Sequence[str]) -> None:
-    """Raise an error if options of a command stand behind a script that mentions neither them nor `sys.argv`.
+@contextmanager
+def installed(extra: str, needs: str, *packages: str) -> Iterator[None]:
+    """Let what needs packages that are installed only on demand be imported, or say how to get them.
 
-    It would cost a whole run to find out that the script got them.
+    Raises:
+        WorkshopError: one of the packages is missing.
     """
-    own = {each for option in context.command.params for each in (*option.opts, *option.secondary_opts)}
-    misplaced = [each for each in arguments if each.startswith("--") and each in own]
-    text = Path(script).read_text(errors="replace") if misplaced and Path(script).is_file() else "sys.argv"
-    for option in misplaced:
-        name = option.strip("-").replace("-", "[-_]")
-        if not re.search(rf"--{name}\b|\b{name}\s*[:=]|sys\.argv", text):
-            raise WorkshopError(
-                f"{option} stands behind {script}, which would get it and does not mention it; options of "
-                f"{context.info_name} come before the script (meant for the script? write {option}=VALUE)"
-            )
-
-
-def script_name(script: str, arguments: Sequence[str], is_module: bool) -> str:
-    """Return the name of a script that is run; under torchrun, of the script that it starts."""
-    return script if is_module else Path(script_path(script, arguments, is_module)).name
-
-
-def script_path(script: str, arguments: Sequence[str], is_module: bool) -> str:
-    """Return the path of a script that is run; of a module, where it is if it is in the present folder."""
-    started = [each for each in arguments if each.endswith(".py")]
-    if script == "torchrun" and started:
-        return started[0]
-    return f"{script.replace('.', '/')}.py" if is_module else script
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] not in packages:
+            raise
+        raise WorkshopError(f"this needs {needs}: pip install 'profiling-workshop[{extra}]'") from None

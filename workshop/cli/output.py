@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING, Any
 
 from workshop.errors import WorkshopError
 from workshop.runs.again_and_again import again_and_again
@@ -22,9 +22,6 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 SCHEMA_VERSION = 1
-NO_WIDTH = 100_000
-"""Columns of a pipe or a file: lines broken there could not be copied, or read by a program."""
-
 LOG_EVERY_S = 30.0
 """Seconds between two lines of a count where stderr is no terminal."""
 
@@ -33,9 +30,6 @@ CLEAR_LINE = "\r\x1b[K"
 
 _terminal = threading.Lock()
 """Held while anything is written that the progress line must not disturb."""
-
-_STYLES = dict.fromkeys(("ok", "complete", "done"), "green")
-_STYLES |= dict.fromkeys(("warn", "absent"), "yellow") | dict.fromkeys(("fail", "incomplete"), "red")
 
 
 def say(text: str) -> None:
@@ -98,11 +92,24 @@ def _in_a_log() -> Callable[[str], None]:
     return show
 
 
-def print_above(text: str, to: TextIO | None = None) -> None:
-    """Print a line that stays, to stdout or elsewhere, where a progress line may be, which is drawn again below it."""
+def print_above(text: str) -> None:
+    """Print a result where a progress line may be, which is drawn again below it."""
+    with _above_progress():
+        print(text, flush=True)
+
+
+def warn(text: str) -> None:
+    """Say what stays above the line of progress."""
+    with _above_progress():
+        say(text)
+
+
+@contextmanager
+def _above_progress() -> Iterator[None]:
+    """Clear the line of progress, and keep it from being drawn, while something is written."""
     with _terminal:
         print(CLEAR_LINE * sys.stderr.isatty(), end="", file=sys.stderr, flush=True)
-        say(text) if to is sys.stderr else print(text, file=to or sys.stdout, flush=True)
+        yield
 
 
 def commands(*lines: str) -> str:
@@ -117,8 +124,7 @@ def ask(question: str) -> str:
         WorkshopError: nobody can answer.
     """
     try:
-        with _terminal:
-            print(CLEAR_LINE * sys.stderr.isatty(), end="", file=sys.stderr)
+        with _above_progress():
             say(question)
             return input("> ")
     except EOFError:
@@ -162,7 +168,8 @@ def console() -> "Console":
     """Return a console for tables and colours."""
     from rich.console import Console
 
-    return Console(highlight=False, width=None if sys.stdout.isatty() else NO_WIDTH)
+    no_width = 100_000  # a pipe or a file: lines broken there could not be copied, or read by a program
+    return Console(highlight=False, width=None if sys.stdout.isatty() else no_width)
 
 
 def write_file(path: Path, text: str) -> None:
@@ -202,45 +209,6 @@ def print_csv(rows: Sequence[dict[str, Any]], columns: Sequence[str]) -> None:
     writer = csv.DictWriter(sys.stdout, columns, lineterminator="\n")
     writer.writeheader()
     writer.writerows(rows)
-
-
-def print_rows(rows: list[tuple[str, str, str, str]]) -> None:
-    """Print a table of state, name and finding, with the remedy under the finding."""
-    from rich.table import Table
-    from rich.text import Text
-
-    table = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
-    table.add_column(no_wrap=True)
-    table.add_column(no_wrap=True)
-    table.add_column(overflow="fold")
-    for state, name, found, remedy in rows:
-        finding = f"{found}\n-> {remedy}" if remedy else found
-        table.add_row(Text(state, _STYLES.get(state, "")), name, Text(finding))
-    console().print(table)
-
-
-def plain_table(
-    headers: Sequence[str], rows: Sequence[Sequence[object]], right: Sequence[int] = (), line: str = "  "
-) -> str:
-    """Return a table as text: the headers, a rule, and the rows, in columns as wide as their cells.
-
-    Args:
-        headers: the names of the columns.
-        rows: the cells of each row.
-        right: the numbers of the columns that are aligned to the right.
-        line: the separator between two columns.
-    """
-    cells = [[str(cell) for cell in row] for row in [headers, *rows]]
-    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
-    rule = line.replace("|", "+").replace(" ", "-") if "|" in line else line
-    lines = [
-        line.join(
-            cell.rjust(width) if number in right else cell.ljust(width)
-            for number, (cell, width) in enumerate(zip(row, widths, strict=True))
-        ).rstrip()
-        for row in cells
-    ]
-    return "\n".join([lines[0], rule.join("-" * width for width in widths), *lines[1:]])
 
 
 def print_diff(lines: list[str]) -> None:

@@ -1,20 +1,15 @@
 """The instruments that read recordings of py-spy: `workshop py-spy-report` and `workshop flamegraph`."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from workshop.cli.options import (
-    INSTRUMENTS,
-    CsvOption,
-    DiffOption,
-    JsonOption,
-    before_and_after,
-    exclude_each_other,
-)
-from workshop.cli.output import plain_table, print_csv, print_json, say, terminal_width, write_file
+from workshop.cli.options import INSTRUMENTS, CsvOption, DiffOption, JsonOption, before_and_after, exclude_each_other
+from workshop.cli.output import print_csv, print_json, say, terminal_width, write_file
+from workshop.cli.terminal_tables import plain_table
 from workshop.errors import WorkshopError
 from workshop.profiles import py_spy_report, recorded_runs, sample_groups
 from workshop.profiles.code_origin import CodeOrigins, script_of
@@ -24,17 +19,14 @@ from workshop.recording.py_spy import FOLDER
 
 app = typer.Typer()
 
-RecordingsArgument = Annotated[list[Path] | None, typer.Argument(metavar="[FILE]...", show_default=False)]
+RecordingsArgument = Annotated[list[Path] | None, typer.Argument(metavar="[FILE]...")]
 RecordingsOption = Annotated[
-    list[Path] | None,
-    typer.Option("--file", help="A recording, or a folder: its newest run; repeatable.", show_default=False),
+    list[Path] | None, typer.Option("--file", help="A recording, or a folder: its newest run; repeatable.")
 ]
 LibraryOption = Annotated[
     str | None,
     typer.Option(
-        "--library-name",
-        help="A string in the paths of your own code; by default the name of the recorded script.",
-        show_default=False,
+        "--library-name", help="A string in the paths of your own code; by default the name of the recorded script."
     ),
 ]
 
@@ -45,8 +37,7 @@ def report(
     file: RecordingsOption = None,
     library: LibraryOption = None,
     aggregate: Annotated[
-        bool,
-        typer.Option("--aggregate-leaf-paths/--each-stack", help="One row for all stacks that end alike."),
+        bool, typer.Option("--aggregate-leaf-paths/--each-stack", help="One row for all stacks that end alike.")
     ] = True,
     rows: Annotated[str, typer.Option("--num-rows", help="The number of rows, or all.")] = "10",
     total: Annotated[bool, typer.Option("--total/--self", help="Count what a function called, too.")] = False,
@@ -54,9 +45,7 @@ def report(
         bool, typer.Option("--user-code", "--own", help="Your own code only, with what it called.")
     ] = False,
     modules: Annotated[bool, typer.Option("--module-frames", help="Show the bodies of modules, too.")] = False,
-    by: Annotated[
-        str | None, typer.Option(help="A table for each process, thread or rank.", show_default=False)
-    ] = None,
+    by: Annotated[str | None, typer.Option(help="A table for each process, thread or rank.")] = None,
     diff: DiffOption = False,
     as_json: JsonOption = False,
     as_csv: CsvOption = False,
@@ -74,28 +63,27 @@ def report(
     """
     if rows != "all" and not (rows.isdecimal() and int(rows)):
         raise typer.BadParameter("is a number from 1, or all", param_hint="--num-rows")
-    most = None if rows == "all" else int(rows)
+    most, paths = None if rows == "all" else int(rows), [*(files or []), *(file or [])]
     exclude_each_other(json=as_json, csv=as_csv)
     exclude_each_other(total=total, **{"user-code": user_code})
     if by not in (None, "process", "thread", "rank"):
         raise typer.BadParameter("is process, thread or rank", param_hint="--by")
     if diff:
         exclude_each_other(diff=diff, by=by, **{"user-code": user_code, "module-frames": modules})
-        _report_changes(*before_and_after([*(files or []), *(file or [])]), total, most, as_json, as_csv)
+        _report_changes(*before_and_after(paths), total, most, as_json, as_csv)
         return
-    recording = _read([*(files or []), *(file or [])], library)
-    is_script, library = not library, library or script_of(recording)
-
-    def table_of(group: Recording) -> ReportTable:
-        if user_code:  # includes the body of the script
-            is_user_code = CodeOrigins(recording, library).is_user_code
-            return py_spy_report.leaves(group, library, modules=True, is_user_code=is_user_code)
-        if total:
-            return py_spy_report.totals(group, library, modules, is_script)
-        return py_spy_report.leaves(group, library, aggregate, modules, is_script=is_script)
-
+    recording = _read(paths, library)
+    of_library, is_script = library or script_of(recording), not library
+    table_of: Callable[[Recording, str], ReportTable]
+    if user_code:  # includes the body of the script
+        is_user_code = CodeOrigins(recording, of_library).is_user_code
+        table_of = partial(py_spy_report.leaves, modules=True, is_user_code=is_user_code)
+    elif total:
+        table_of = partial(py_spy_report.totals, modules=modules, is_script=is_script)
+    else:
+        table_of = partial(py_spy_report.leaves, aggregate=aggregate, modules=modules, is_script=is_script)
     groups = sample_groups.split(recording, by) if by else {"": recording}
-    tables = {name: table_of(group) for name, group in groups.items()}
+    tables = {name: table_of(group, of_library) for name, group in groups.items()}
     if as_json or as_csv:
         flat = [
             {**({by: name} if by else {}), **row.as_dict()}
@@ -105,7 +93,7 @@ def report(
         _print_data(flat, [*filter(None, [by]), *COLUMNS, "samples"], as_json)
     else:
         _print_text(tables, by, most, recording)
-    _say_notes(recording, list(tables.values()), by, library, has_modules=user_code or modules)
+    _say_notes(recording, list(tables.values()), by, of_library, has_modules=user_code or modules)
 
 
 @app.command(rich_help_panel=INSTRUMENTS)
@@ -141,11 +129,7 @@ def flamegraph(
 
 
 def _read(paths: list[Path], library: str | None) -> Recording:
-    """Read recordings as one; if none is named, those of the usual folder.
-
-    Raises:
-        WorkshopError: there is no recording, or one cannot be read.
-    """
+    """Read recordings as one; if none is named, those of the usual folder."""
     if not paths and not Path(FOLDER).is_dir():
         raise WorkshopError(f"there is no recording here: {RECORD_AGAIN}; or name one with --file")
     return recorded_runs.read(*(paths or [Path(FOLDER)]), library=library)
@@ -199,12 +183,7 @@ def _say_notes(
 
 
 def as_text(rows: list[ReportRow], width: int | None) -> str:
-    """Return the rows with all columns side by side, or in two lines each if the terminal is too narrow.
-
-    Args:
-        rows: the rows of a table.
-        width: the columns of the terminal; None without a terminal.
-    """
+    """Return the rows with all columns side by side, or in two lines each if the terminal is too narrow."""
     wide = plain_table(COLUMNS, [[row.as_dict()[column] for column in COLUMNS] for row in rows], line=" | ")
     if width is None or max(map(len, wide.splitlines())) <= width:
         return wide

@@ -3,7 +3,7 @@
 import shlex
 import shutil
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NoReturn
@@ -16,12 +16,13 @@ from workshop.cli.status_row import status_row
 from workshop.errors import EXIT_CRASHED, EXIT_INTERRUPTED, WorkshopError
 
 if TYPE_CHECKING:
+    from workshop.recording.line_recorder import RecordedLines
+    from workshop.recording.py_spy import RecordedStacks
     from workshop.recording.run import RecordedRun
     from workshop.runs.other_load import OtherLoad
 
-SecondsOption = Annotated[
-    float | None, typer.Option(help="End the run this many seconds after its first step.", min=1, show_default=False)
-]
+RecordedArgument = Annotated[list[str], typer.Argument(help="After --: a script, or torchrun.")]
+SecondsOption = Annotated[float | None, typer.Option(help="End the run this many seconds after its first step.", min=1)]
 SlurmOption = Annotated[bool, typer.Option("--slurm", help="Run nothing; print a job script instead.")]
 
 app = typer.Typer()
@@ -32,16 +33,11 @@ app.add_typer(record_app, name="record", help=RECORD_HELP, rich_help_panel=INSTR
 
 @record_app.command("lines", context_settings=COMMAND_FOLLOWS)
 def record_lines(
-    command: Annotated[list[str], typer.Argument(help="After --: a script, or torchrun.", show_default=False)],
-    output: Annotated[
-        str, typer.Option("-o", "--output", help="A file, or a folder (it ends in /).", show_default=False)
-    ] = "",
-    only: Annotated[
-        list[str] | None, typer.Option("--only", help="This function alone; repeatable.", show_default=False)
-    ] = None,
+    command: RecordedArgument,
+    output: Annotated[str, typer.Option("-o", "--output", help="A file, or a folder (it ends in /).")] = "",
+    only: Annotated[list[str] | None, typer.Option("--only", help="This function alone; repeatable.")] = None,
     own: Annotated[
-        list[Path] | None,
-        typer.Option("--own", help="Count this installed package (its folder), too; repeatable.", show_default=False),
+        list[Path] | None, typer.Option("--own", help="Count this installed package (its folder), too; repeatable.")
     ] = None,
     seconds: SecondsOption = None,
 ) -> None:
@@ -59,17 +55,15 @@ def record_lines(
 
     with _recording("record lines", command):
         found = line_recorder.record(command, output, only or (), own or (), seconds, say)
-    for warning in found.warnings:
-        say(warning)
-    processes = f"{found.processes} process{'es' * (found.processes != 1)}"
     functions = f"{found.functions} function{'s' * (found.functions != 1)}"
-    say(f"The lines of {functions} in {processes}, {found.seconds:.0f} s, are in {found.path}")
-    _finish(found, seconds, f"workshop lines {found.path}", f"workshop lines {found.path} --html lines.html")
+    says = f"The lines of {functions} in {_processes(found)}, {found.seconds:.0f} s, are in {found.path}"
+    look = [f"workshop lines {found.path}{html}" for html in ("", " --html lines.html")]
+    _finish(found, seconds, [*found.warnings, says], look)
 
 
 @record_app.command("py-spy", context_settings=COMMAND_FOLLOWS)
 def record_py_spy(
-    command: Annotated[list[str], typer.Argument(help="After --, as you would type it.", show_default=False)],
+    command: Annotated[list[str], typer.Argument(help="After --, as you would type it.")],
     output: Annotated[
         str, typer.Option("-o", "--output", help="A file, or a folder (it ends in /).")
     ] = "py-spy-outputs/",
@@ -96,23 +90,20 @@ def record_py_spy(
         return
     with _recording("record py-spy", command):
         found = py_spy.record(command, output, flags, seconds, say)
-    for warning in found.warnings:
-        say(warning)
-    processes = f"{found.processes} process{'es' * (found.processes != 1)}"
-    say(f"{found.samples} samples of {processes} in {found.seconds:.0f} s are in {found.path}")
+    says = f"{found.samples} samples of {_processes(found)} in {found.seconds:.0f} s are in {found.path}"
     waited = ""
     if not idle and found.most_of_a_process < 0.5 * found.seconds * rate:
         computed = f"{found.most_of_a_process:,} of about {found.seconds * rate:,.0f} samples"
         waited = f"The busiest process was seen computing in {computed}: mostly it waited.\n"
         waited += "To see what for, record with --idle."
-    report, graph = (f"workshop {command} --file {found.path}" for command in ("py-spy-report", "flamegraph"))
-    _finish(found, seconds, report, graph, note=waited)
+    look = [f"workshop {command} --file {found.path}" for command in ("py-spy-report", "flamegraph")]
+    _finish(found, seconds, [*found.warnings, says], look, note=waited)
 
 
 @record_app.command("torch", context_settings=COMMAND_FOLLOWS)
 def record_torch(
     context: typer.Context,
-    command: Annotated[list[str], typer.Argument(help="After --: a script, or torchrun.", show_default=False)],
+    command: RecordedArgument,
     wait: Annotated[int, typer.Option(help="Steps at the start of a cycle that are not recorded.", min=0)] = 5,
     warmup: Annotated[int, typer.Option(help="Steps that are recorded and thrown away.", min=0)] = 2,
     active: Annotated[int, typer.Option(help="Steps that are kept.", min=1)] = 2,
@@ -166,11 +157,11 @@ def record_torch(
 
 @record_app.command("nsys", context_settings=COMMAND_FOLLOWS)
 def record_nsys(
-    command: Annotated[list[str], typer.Argument(help="After --: a script, or torchrun.", show_default=False)],
+    command: RecordedArgument,
     output: Annotated[str, typer.Option("-o", "--output", help="The report.")] = "nsight_report",
     trace_libraries: Annotated[str, typer.Option("--trace", help="Libraries to record.")] = "cuda,nvtx,cudnn,cublas",
     gpu_metrics: Annotated[str, typer.Option(help="Devices whose counters to sample; '' for none.")] = "all",
-    run_as: Annotated[str, typer.Option(help="With sudo: who runs the command; 'me' is you.", show_default=False)] = "",
+    run_as: Annotated[str, typer.Option(help="With sudo: who runs the command; 'me' is you.")] = "",
 ) -> None:
     """Record the whole machine with NVIDIA's Nsight Systems.
 
@@ -231,8 +222,16 @@ def _end(stopped: BaseException | None, exit_code: int) -> NoReturn:
     raise typer.Exit(exit_code)
 
 
-def _finish(found: "RecordedRun", seconds: float | None, *look: str, note: str = "") -> NoReturn:
-    """Say how a recorded run ended, a note if it ended well, and what shows the recording; and end as it did."""
+def _processes(found: "RecordedLines | RecordedStacks") -> str:
+    return f"{found.processes} process{'es' * (found.processes != 1)}"
+
+
+def _finish(
+    found: "RecordedRun", seconds: float | None, says: Sequence[str], look: Sequence[str], note: str = ""
+) -> NoReturn:
+    """Say what was recorded, how the run ended, a note if it ended well, and what shows it; and end as it did."""
+    for each in says:
+        say(each)
     _say_if_busy(found.machine)
     if found.is_over:
         say(f"The run was ended on purpose: the {seconds:g} s of --seconds, which begin with its first step, are over.")
@@ -251,9 +250,7 @@ def _say_if_busy(machine: "OtherLoad") -> None:
 
 @app.command(context_settings=COMMAND_FOLLOWS | {"help_option_names": []}, rich_help_panel=INSTRUMENTS)
 def torchrun(
-    arguments: Annotated[
-        list[str] | None, typer.Argument(help="Arguments passed on to torchrun.", show_default=False)
-    ] = None,
+    arguments: Annotated[list[str] | None, typer.Argument(help="Arguments passed on to torchrun.")] = None,
 ) -> None:
     """Run torchrun, with its errors in one line.
 

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from workshop.cli.output import require_writable, write_file
-from workshop.reports import FORMATS
-from workshop.reports.report import Level, Report, ReportedLine, in_repository
+from workshop.reports import FORMATS, Level, Report, ReportedLine, in_repository
 
 if TYPE_CHECKING:
     from workshop.diagnosis.diagnosis import Diagnosis
@@ -20,15 +19,6 @@ if TYPE_CHECKING:
     from workshop.memory.memory_diagnosis import MemoryDiagnosis
     from workshop.memory.memory_findings import MemoryFinding
     from workshop.profiles.line_change import LineChange
-
-MAX_LINES = 10
-"""Lines of a difference, at most, that are reported: GitHub shows no more annotations of a step."""
-
-MIN_GROWTH_S = 1e-3
-"""Seconds, at least, by which a line grew that is reported."""
-
-SHOWN_SHARE = 0.1
-"""Share of the growth of the line that grew most, at least, of a line that is reported."""
 
 
 def wanted(formats: Sequence[str] | None, as_json: bool) -> dict[str, Path | None]:
@@ -128,7 +118,9 @@ def of_gate(found: "GateResult") -> Report:
 def of_line_change(name: str, change: "LineChange") -> Report:
     """Return the lines of a difference that take longer than before, and are no noise.
 
-    The time of a line includes the functions that it calls; what they grew by is theirs.
+    The time of a line includes the functions that it calls; what they grew by is theirs. Of the lines that grew by a
+    millisecond at least, and by a tenth of what the one did that grew most, ten are reported: GitHub shows no more
+    annotations of a step.
     """
     from workshop.cli.line_text import busy_runs, compared, other_length, seconds
 
@@ -139,9 +131,9 @@ def of_line_change(name: str, change: "LineChange") -> Report:
         if row.after and not (row.is_noise or row.as_untouched or row.is_recursive)
     ]
     grown.sort(key=lambda each: each[0], reverse=True)
-    least_s = max(SHOWN_SHARE * max((own_s for own_s, _, _ in grown), default=0.0), MIN_GROWTH_S)
+    least_s = max(0.1 * grown[0][0], 1e-3) if grown else 0.0
     lines = []
-    for _, function, row in [each for each in grown if each[0] >= least_s][:MAX_LINES]:
+    for _, function, row in [each for each in grown if each[0] >= least_s][:10]:
         assert row.after
         words = f"{seconds(row.before_s)} -> {seconds(row.after_s)} in {function.title}: {row.after.text}"
         file = in_repository(str(function.after[0].file))

@@ -6,11 +6,14 @@ terminal itself, and is neither read nor changed.
 
 import os
 import shutil
+import signal
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
+from types import FrameType
 
+from workshop.cli.output import say
 from workshop.runs.again_and_again import again_and_again
 
 SHELLS = {"sh", "py-spy", "nsys"}
@@ -22,23 +25,36 @@ DOWN, UP = "\x1bD", "\x1b[1A"
 the cursor; to go down scrolls in the last row, and keeps the column."""
 
 
+ENDING = "ending it; Ctrl-C again ends it at once"
+
+
 @contextmanager
 def status_row(name: str) -> Iterator[None]:
     """Show below the output, once a second, for how long something has run, and in how many processes.
 
-    Without a terminal on stderr, or in a low one, nothing is shown; nor in a cell of a notebook, which only says that
-    it is a terminal.
+    Without a terminal on stderr, or in a low one, there is no row; nor in a cell of a notebook, which only says that it
+    is a terminal. From Ctrl-C on, the row says that it is being ended; where there is none, a line does.
     """
     is_notebook = "JPY_PARENT_PID" in os.environ
-    if is_notebook or not sys.stderr.isatty() or os.environ.get("TERM", "dumb") == "dumb":
-        yield
-        return
-    row = _StatusRow(name, sys.stderr.fileno())
+    has_row = sys.stderr.isatty() and os.environ.get("TERM", "dumb") != "dumb" and not is_notebook
+    row = _StatusRow(name, sys.stderr.fileno()) if has_row else None
+    before = signal.getsignal(signal.SIGINT)
+
+    def pressed(number: int, frame: FrameType | None) -> None:
+        signal.signal(signal.SIGINT, before)
+        if not (row and row.says(ENDING)):
+            say(f"\n{ENDING}")  # below the progress bar of the script
+        signal.default_int_handler(number, frame)
+
+    if before is signal.default_int_handler:
+        signal.signal(signal.SIGINT, pressed)
     try:
-        with again_and_again(row.draw, every_s=1.0):
+        with again_and_again(row.draw, every_s=1.0) if row else nullcontext():
             yield
     finally:
-        row.remove()
+        signal.signal(signal.SIGINT, before)
+        if row:
+            row.remove()
 
 
 class _StatusRow:
@@ -48,6 +64,13 @@ class _StatusRow:
         self._name, self._terminal = name, terminal
         self._begin_s = time.monotonic()
         self._size: os.terminal_size | None = None  # of the terminal whose last row is taken
+        self._how_it_ends = "Ctrl-C ends it"
+
+    def says(self, how_it_ends: str) -> bool:
+        """Show from now on how it ends, and return whether that can be seen."""
+        self._how_it_ends = how_it_ends
+        self.draw()
+        return self._size is not None
 
     def draw(self) -> None:
         """Show the row, or show it again where the last row is now, as after a change of the window's size."""
@@ -82,7 +105,7 @@ class _StatusRow:
                 with suppress(psutil.Error):
                     count += child.name() not in SHELLS
         processes = f", {count} process{'es' * (count != 1)}" if count else ""
-        return f"{self._name}: {time.monotonic() - self._begin_s:.0f} s{processes}; Ctrl-C ends it"
+        return f"{self._name}: {time.monotonic() - self._begin_s:.0f} s{processes}; {self._how_it_ends}"
 
     def _write(self, text: str) -> None:
         with suppress(OSError):  # the terminal may be gone

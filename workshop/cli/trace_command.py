@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 import typer
 from typer.core import TyperCommand, TyperOption
 
-from workshop.cli.options import INSTRUMENTS, CsvOption, JsonOption, exclude_each_other
+from workshop.cli.options import INSTRUMENTS, CsvOption, DiffOption, JsonOption, exclude_each_other
 from workshop.cli.output import print_csv, print_json, progress_line, say, terminal_width, write_file
 from workshop.errors import WorkshopError
 
@@ -41,13 +41,10 @@ class NamesTables(TyperCommand):
 def trace(
     paths: Annotated[
         list[Path] | None,
-        typer.Argument(
-            help="Traces of all ranks, or their folder; by default the newest of prof, prof-2, ...", show_default=False
-        ),
+        typer.Argument(help="Traces of all ranks, or their folder; by default the newest of prof, prof-2, ..."),
     ] = None,
     tables: Annotated[
-        str | None,
-        typer.Option(metavar="NAMES", help="Print these tables instead of the findings.", show_default=False),
+        str | None, typer.Option(metavar="NAMES", help="Print these tables instead of the findings.")
     ] = None,
     hta: Annotated[
         bool, typer.Option("--hta-compat", help="With --json: the numbers of HolisticTraceAnalysis.")
@@ -55,9 +52,9 @@ def trace(
     as_json: JsonOption = False,
     as_csv: CsvOption = False,
     html: Annotated[
-        Path | None, typer.Option(help="Write a page with a timeline to this file.", metavar="FILE", show_default=False)
+        Path | None, typer.Option(help="Write a page with a timeline to this file.", metavar="FILE")
     ] = None,
-    diff: Annotated[bool, typer.Option("--diff", help="Show what changed from BEFORE to AFTER.")] = False,
+    diff: DiffOption = False,
 ) -> None:
     """See in traces what each device did, and what it cost.
 
@@ -173,9 +170,9 @@ def _diff(paths: list[Path], names: list[str] | None, as_json: bool, as_csv: boo
     before, after = (_read([path]) for path in paths)
     found = _analyzed(lambda: compare(before, after))
     if html:
-        from workshop.pages.trace_difference_page import page
+        from workshop.pages.trace_page import difference_page
 
-        write_file(html, page(before, after, found))
+        write_file(html, difference_page(before, after, found))
         print(f"{html} shows what changed. Open it in a browser.")
     elif as_csv and names:
         print_csv([change.row() for change in found.tables[names[0]]], list(found.step.row()))

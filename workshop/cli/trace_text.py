@@ -3,7 +3,8 @@
 import math
 from collections.abc import Sequence
 
-from workshop.cli.output import filled, plain_table
+from workshop.cli.output import filled
+from workshop.cli.terminal_tables import plain_table
 from workshop.parts import taught_in
 from workshop.terminal import cut, wrapped
 from workshop.traces import comparison
@@ -49,13 +50,7 @@ def trace_rows(traces: Traces) -> list[Row]:
 
 
 def tables_text(found: dict[str, list[Row]], several: bool, width: int | None) -> str:
-    """Return the tables one below the other, without the empty ones.
-
-    Args:
-        found: the rows of the tables, by name.
-        several: whether the rows are of several ranks.
-        width: the columns of the terminal; None without a terminal.
-    """
+    """Return the tables one below the other, without the empty ones; `several` is whether of several ranks."""
     shown = [text_table(name, rows, several) for name, rows in found.items() if rows]
     texts = []
     for table in filter(None, shown):

@@ -1,6 +1,7 @@
 """What was found about the settings of a DataLoader, as a person reads it in a terminal of 80 columns."""
 
 import math
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -8,15 +9,13 @@ from rich.table import Table
 from rich.text import Text
 
 from workshop.cli.output import commands, console, filled, print_diff
-from workshop.cli.result_text import bar, filled_crash
+from workshop.cli.result_text import filled_crash
+from workshop.cli.terminal_tables import bar, table
 from workshop.judge.verdict import Outcome, Verdict
 from workshop.probe.loader_settings import COLUMNS, cells
 from workshop.tuning.script_memory import size
 from workshop.tuning.tried_settings import TriedSetting
 from workshop.tuning.tuning_result import Advice, Tuning
-
-MIN_WAIT_SHARE = 0.05
-"""A share of a step, at least: what data are waited for in less is not worth a sentence."""
 
 KEPT = "Workers that are kept do not see what the script changes in the dataset later, such as an epoch counter."
 
@@ -45,7 +44,7 @@ def print_tuning(name: str, found: Tuning, kept: Path | None, again: str, why_no
     if found.crash:
         out.print(Text(f"{filled_crash(found.crash)}\n", "bold red"))
     if found.tried:
-        out.print(_table(found, rough))
+        out.print(_table(found, rough, out.width))
         for tried in (tried for tried in found.tried if tried.why_not):
             out.print(Text(filled(f"{tried.settings.in_words(tried.settings)}: {tried.why_not}.")))
         out.print()
@@ -55,84 +54,89 @@ def print_tuning(name: str, found: Tuning, kept: Path | None, again: str, why_no
     if found.taken and found.present:
         word = f"take {found.taken.in_words(found.present)}"
     out.print(Text(f"{name}: {word}", style))
-    out.print(Text(filled(f"- {found.says}")))
-    if found.advice is Advice.UNDECIDED:
-        how = " Try it again on a quieter machine, or with a longer --budget, such as 10m." * found.is_noise
-        out.print(Text(filled(f"- Nothing was edited.{how}")))
-    if found.slowest:
-        out.print(Text(filled(f"- {found.slowest.words}")))
-    if found.limits or found.waits_share >= MIN_WAIT_SHARE:
-        out.print(Text(filled(_limits(found, rough))))
-    if found.verdict:
-        out.print(Text(filled(_proof(found.verdict))))
-    elif found.why_no_proof:
-        out.print(Text(filled(f"- Not proven: {found.why_no_proof}")))
+    for each in _says(found):
+        out.print(Text(filled(f"- {each}")))
     if found.advice is Advice.TAKE:
         _print_edit(found, kept, again, why_not)
 
 
-def _table(found: Tuning, rough: str) -> Table:
-    """A row for each setting that was tried, the cheapest first, and one for batches from memory."""
-    table = Table.grid(padding=(0, 1))
-    settings = [setting.column for setting in COLUMNS.values()]
-    for name in (*settings, f"{rough}samples/s", "", "memory", "start-up", ""):
-        table.add_column(name, justify="right" if name else "left")
-    table.columns[-1].overflow = "fold"
-    table.add_row(*(Text(str(column.header), "bold") for column in table.columns))
+def _says(found: Tuning) -> Iterator[str]:
+    """Why, what takes most of the loading, what limits the script then, and whether it is proven."""
+    yield found.says
+    if found.advice is Advice.UNDECIDED:
+        how = " Try it again on a quieter machine, or with a longer --budget, such as 10m." * found.is_noise
+        yield f"Nothing was edited.{how}"
+    if found.slowest:
+        yield found.slowest.words
+    if limits := _limits(found):
+        yield limits
+    if found.verdict:
+        yield _proof(found.verdict)
+    elif found.why_no_proof:
+        yield f"Not proven: {found.why_no_proof}"
+
+
+def _table(found: Tuning, rough: str, columns: int) -> Table:
+    """A row for each setting that was tried, the cheapest first, and one for batches from memory.
+
+    The bars leave as many columns of the terminal as the longest word needs: code is not broken within a word.
+    """
+    headings = [*(setting.column for setting in COLUMNS.values()), f"{rough}samples/s", "", "memory", "start-up", ""]
+    tried = sorted(found.tried, key=lambda each: [getattr(each.settings, name) for name in COLUMNS])
+    rates = [each.rate * found.ranks if each.blocks_ms else 0.0 for each in tried]
+    rows: list[list[str | Text]] = [_row(each, found) for each in tried]
     ceiling = found.headroom.samples_per_s * found.ranks if found.headroom else 0.0
-    top = max([ceiling, *(tried.rate * found.ranks for tried in found.tried if tried.blocks_ms)])
-    for tried in sorted(found.tried, key=lambda tried: [getattr(tried.settings, name) for name in COLUMNS]):
-        table.add_row(*cells(vars(tried.settings), "-"), *_figures(tried, found, top), Text(_what(tried, found)))
+    top = max([ceiling, *rates])
     if ceiling:  # where a setting reached more, the machine was busier meanwhile
         limit = f"{'≥ ' * (ceiling < top)}{top:.1f}"
-        table.add_row(*[""] * len(settings), limit, _short_bar(top, top), "", "", Text("from memory", "dim"))
-    return table
+        rows.append([*[""] * len(COLUMNS), limit, "", "", "", Text("from memory", "dim")])
+    taken = sum(max(map(len, column)) + 1 for column in list(zip(headings, *rows, strict=True))[:-1])
+    longest_word = max((len(word) for *_, says in rows for word in str(says).split()), default=0)
+    width = max(min(10, columns - taken - longest_word), 0)
+    for row, rate in zip(rows, [*rates, top], strict=False):
+        if rate:
+            row[len(COLUMNS) + 1] = drawn = bar(rate, top, width)
+            drawn.truncate(width)
+    made = table(headings, rows, right=[at for at, name in enumerate(headings) if name], padding=1)
+    for column in made.columns[:-1]:
+        column.no_wrap = True
+    made.columns[-1].overflow = "fold"
+    return made
 
 
-def _figures(tried: TriedSetting, found: Tuning, top: float) -> list[str | Text]:
+def _row(tried: TriedSetting, found: Tuning) -> list[str | Text]:
+    """The cells of a setting, that of its bar empty; the last one says what else the settings are, and what became."""
+    settings = cells(vars(tried.settings), "-")
+    differ = tried.settings.sources(replace(found.present or tried.settings, persistent=False))
+    says = "; ".join([*(text for name, text in differ.items() if name not in COLUMNS), tried.outcome])
+    says = "no: see below" if tried.why_not else says
     if not tried.blocks_ms:
-        return ["-", "", "", ""]
+        return [*settings, "-", "", "", "", says]
     rate, margin = tried.rate * found.ranks, tried.rate_margin * found.ranks
     interval = "" if math.isnan(margin) else f" ±{margin:.1f}" if margin < rate else ""
     memory = size(tried.memory_bytes) if tried.memory_bytes else ""
     start = f"{tried.first_batch_s:.1f} s" if tried.settings.workers else "-"
-    return [f"{rate:.1f}{interval}", _short_bar(rate, top), memory, start]
+    return [*settings, f"{rate:.1f}{interval}", "", memory, start, says]
 
 
-def _what(tried: TriedSetting, found: Tuning) -> str:
-    """What else the settings are, and what became of them."""
-    if tried.why_not:
-        return "no: see below"
-    differ = tried.settings.sources(replace(found.present or tried.settings, persistent=False))
-    return "; ".join([*(text for name, text in differ.items() if name not in COLUMNS), tried.outcome])
-
-
-def _short_bar(rate: float, top: float) -> Text:
-    drawn = bar(rate / top / 2 if top else 0.0, 1.0)
-    drawn.truncate(10)
-    return drawn
-
-
-def _limits(found: Tuning, rough: str) -> str:
-    """What limits the script then, in the words of `measure`."""
-    waits = (
-        f"{rough}{found.waits_share:.0%} of a step still waits for data" if found.waits_share >= MIN_WAIT_SHARE else ""
-    )
+def _limits(found: Tuning) -> str:
+    """What limits the script then, in the words of `measure`; of the wait for data, less is not worth a sentence."""
+    share = f"{found.about}{found.waits_share:.0%}"
+    waits = f"{share} of a step still waits for data. " if found.waits_share >= 0.05 else ""
     if not found.limits:
-        return f"- {waits}."
+        return waits.strip()
     first = found.limits[0]
     place = f", line {first.line} of {Path(first.file).name} in {first.function}" if first.file else ""
-    says = f"{'Then ' if found.taken else ''}{first.cause} limits it{place}: {first.words}"
-    return f"- {f'{waits}. '.capitalize() if waits else ''}{says}"
+    return f"{waits.capitalize()}{'Then ' if found.taken else ''}{first.cause} limits it{place}: {first.words}"
 
 
 def _proof(verdict: Verdict) -> str:
     says = "; ".join(map(str, verdict.reasons))
     if verdict.outcome is Outcome.DONE and verdict.speed:
-        return f"- Proven: {says}. Over whole epochs, the speedup may be {verdict.speed.may_be}."
+        return f"Proven: {says}. Over whole epochs, the speedup may be {verdict.speed.may_be}."
     if verdict.is_same_work:
-        return f"- Proven to do the same work; how much faster, the judge cannot tell: {says}"
-    return f"- The judge says {verdict.outcome.value}: {says}"
+        return f"Proven to do the same work; how much faster, the judge cannot tell: {says}"
+    return f"The judge says {verdict.outcome.value}: {says}"
 
 
 def _print_edit(found: Tuning, kept: Path | None, again: str, why_not: str) -> None:
@@ -147,10 +151,8 @@ def _print_edit(found: Tuning, kept: Path | None, again: str, why_not: str) -> N
         out.print(Text(f"\n{filled(KEPT)}"))
     if kept:
         out.print(Text(f"\n{filled(f'{found.edit.path.name} is edited. Yours is kept as {kept.name}.')}"))
-    else:
-        if why_not:
-            out.print(Text(f"\n{filled(f'{found.edit.path.name} is not edited: {why_not}')}"))
-        out.print(
-            Text(filled("\nMake the edit by hand, or search again and have it made, with a copy of the file kept:"))
-        )
-        out.print(Text(f"\n{commands(again)}"))
+        return
+    if why_not:
+        out.print(Text(f"\n{filled(f'{found.edit.path.name} is not edited: {why_not}')}"))
+    out.print(Text(filled("Make the edit by hand, or search again and have it made, with a copy of the file kept:")))
+    out.print(Text(f"\n{commands(again)}"))

@@ -36,8 +36,8 @@ def page(profile: LineProfile, groups: Mapping[str, Sequence[LineTable]], whole:
         tables = _functions(found, number) + _files(found, number, whole=whole and number == 0)
         sections += f'<section class="chosen" id="s{number}">{tables}</section>'
         style += f"#p{number}:checked ~ #s{number} {{ display: block; }} "
-    body = f'<p class="quiet">{escape(summary)}</p><style>{style}</style>{choices}{sections}'
-    return template.fill(profile.path.name, f'{body}<p class="quiet">{EXPLANATION}</p>', "workshop lines")
+    body = [template.quiet(escape(summary)), f"<style>{style}</style>", choices, sections, template.quiet(EXPLANATION)]
+    return template.fill(profile.path.name, body, "workshop lines")
 
 
 def fragment(table: LineTable) -> str:

@@ -1,51 +1,31 @@
 """Draws a measurement as one HTML file, which loads nothing and runs no script."""
 
-from collections.abc import Iterable, Mapping
-from html import escape
+from collections.abc import Iterable, Mapping, Sequence
 
-from workshop.pages.template import Part, Values, bar, crashed, excerpts, fill, findings, row, section, table
+from workshop.pages.template import PHASE_COLOURS, Part, Values, bar, excerpts, findings, measured, table
 from workshop.probe.phases import Phase
 from workshop.runs.other_load import about
-
-MAX_STEPS = 2000
-"""Points, at most; of more steps, each point shows the longest of several in a row."""
-
-MIN_SHARE = 0.01
-"""Share of a step, at least, of a line that is shown for itself."""
 
 EXPLANATION = """\
 Milliseconds a step, by the colour of the phase: in the training's own process, and in its workers while the training
 waits for them. A backward pass is divided among the lines of the forward pass that it belongs to."""
 
-_COLOURS = {str(phase): phase.colour for phase in Phase}
-
 
 def page(name: str, found: Values, sources: Mapping[str, list[str]]) -> str:
-    """Return a page that shows a measurement.
-
-    Args:
-        name: the script's.
-        found: the measurement as plain values, as `workshop measure --json` prints them.
-        sources: the lines of each file that the measurement names, by its path.
-    """
+    """Return a page that shows what `workshop measure --json` prints, with the lines of each file that is named."""
     steps = found["steps"]
     each_ms = steps["wall_s"] / steps["count"] * 1e3
     rough = about(bool(found["machine"] and found["machine"]["busy"]))
     shown = findings(((each, f"{rough}{each['speedup']}", _says(each, rough)) for each in found["findings"]), sources)
     summary = f"{steps['count']} steps in {steps['wall_s']:.1f} s, {steps['samples_per_s']:.1f} samples/s"
-    lines = excerpts(found["lines"], found["findings"], sources, _part, _ms, MIN_SHARE)
-    ranks = _ranks(found["ranks"]) if found["ranks"] else ""
-    body = [
-        f'<p class="quiet">{escape(summary)}</p>',
-        crashed(found["crash"]),
-        section("Bottlenecks", shown),
-        section("Where a step's time goes", "".join([ranks, *_phases(found["synchronized"] or steps)])),
-        section("What was tried", table(TRIED, tried)) if (tried := [*_tried(found)]) else "",
-        section("Every measured step", _steps(steps["durations_s"])),
-        section("The lines", f'<p class="quiet">{EXPLANATION}</p>{lines}'),
-        *(f"<p>{escape(note)}</p>" for note in found["notes"]),
-    ]
-    return fill(f"{name}: {each_ms:.1f} ms a step", f'<div class="measured">{"".join(body)}</div>', "workshop measure")
+    sections = {
+        "Bottlenecks": shown,
+        "Where a step's time goes": _ranks(found["ranks"]) + _phases(found["synchronized"] or steps),
+        "What was tried": table(("", "of", "speedup of a step", ""), _tried(found)),
+        "Every measured step": _steps(steps["durations_s"]),
+        "The lines": excerpts(found["lines"], found["findings"], sources, _part, _ms, 0.01, EXPLANATION),
+    }
+    return measured(f"{name}: {each_ms:.1f} ms a step", summary, found, sections, "workshop measure")
 
 
 def _says(finding: Values, rough: str) -> str:
@@ -54,20 +34,16 @@ def _says(finding: Values, rough: str) -> str:
     return f"{finding['ms_a_step']:.1f} ms a step, {finding['share']:.0%} of it. {durations} {finding['words']}"
 
 
-TRIED = ("", "of", "speedup of a step", "")
-
-
-def _tried(found: Values) -> Iterable[str]:
+def _tried(found: Values) -> Iterable[Sequence[str]]:
     """A row for each way to load or to compute that was tried, also where it brought nothing."""
     step_s = found["steps"]["wall_s"] / found["steps"]["count"]
     for workers, steps in found["with_workers"].items():
         gain = step_s / (steps["wall_s"] / steps["count"])
-        yield row((f"num_workers={workers}", "", f"{gain:.2f}x", ""))
+        yield f"num_workers={workers}", "", f"{gain:.2f}x", ""
     for each in found["trials"]:
         gain = "" if each["error"] else f"{each['gain']:.2f}x"
-        yield row(
-            (each["name"], each["about"], gain, each["error"] or ("" if each["has_effect"] else "without effect"))
-        )
+        became = each["error"] or ("" if each["has_effect"] else "without effect")
+        yield each["name"], each["about"], gain, became
 
 
 def _ranks(ranks: list[Values]) -> str:
@@ -76,23 +52,23 @@ def _ranks(ranks: list[Values]) -> str:
     for each in ranks:
         steps = each["steps"]
         of_phases = (seconds / steps["count"] * 1e3 for seconds in steps["phases_s"].values())
-        rows.append(row([f"rank {each['rank']}", *(f"{ms:.1f}" for ms in (*of_phases, each["waits_ms"]))]))
+        rows.append([f"rank {each['rank']}", *(f"{ms:.1f}" for ms in (*of_phases, each["waits_ms"]))])
     return table(("ms a step", *Phase, "waits"), rows)
 
 
-def _phases(steps: Values) -> Iterable[str]:
-    whole = sum(steps["phases_s"].values()) or 1.0
+def _phases(steps: Values) -> str:
+    whole, bars = sum(steps["phases_s"].values()) or 1.0, ""
     for phase in Phase:
         seconds = steps["phases_s"][phase]
-        if phase == Phase.VALIDATION and not seconds:
-            continue
         share = seconds / whole
-        yield bar(phase, [(phase.colour, share, phase)], f"{seconds / steps['count'] * 1e3:.1f} ms, {share:.0%}")
+        if seconds or phase != Phase.VALIDATION:
+            bars += bar(phase, [(phase.colour, share, phase)], f"{seconds / steps['count'] * 1e3:.1f} ms, {share:.0%}")
+    return bars
 
 
-def _steps(durations_s: list[float]) -> str:
-    """Draw a point for each step, from 0 to the longest."""
-    together = -(-len(durations_s) // MAX_STEPS)
+def _steps(durations_s: list[float], most: int = 2000) -> str:
+    """Draw a point for each step, from 0 to the longest; if there are more than `most`, for several in a row."""
+    together = -(-len(durations_s) // most)
     chunks = [durations_s[begin : begin + together] for begin in range(0, len(durations_s), together)]
     longest = max(durations_s, default=1.0)
     width = 1000 / max(len(chunks), 1)
@@ -116,7 +92,7 @@ def _steps(durations_s: list[float]) -> str:
 
 def _part(line: Values) -> Part:
     says = f"{line['phase']}, {line['process']}: {line['ms_a_step']:.1f} ms"
-    return _COLOURS[line["phase"]], min(line["share"], 1.0), says
+    return PHASE_COLOURS[line["phase"]], min(line["share"], 1.0), says
 
 
 def _ms(lines: list[Values]) -> str:

@@ -5,7 +5,7 @@ from functools import partial
 from html import escape
 from pathlib import Path
 
-from workshop.pages.template import MIB, Part, Values, bar, crashed, excerpts, fill, findings, keys, row, section, table
+from workshop.pages.template import Part, Values, bar, chart, excerpts, findings, keys, measured, quiet, table
 from workshop.probe.memory.memory_notes import SegmentName
 
 COLOURS = {
@@ -25,8 +25,6 @@ COLOURS = {
 MIN_SHARE = 0.005
 """Share of a peak, at least, of a line that is shown for itself."""
 
-WIDTH, HEIGHT, BELOW = 900, 220, 30
-
 EXPLANATION = """\
 MiB at the peak, by the colour of the kind, beside the line that has allocated it. Who holds it is shown where the mouse
 points."""
@@ -35,28 +33,20 @@ Point = tuple[float, float]
 
 
 def page(name: str, found: Values, sources: Mapping[str, list[str]]) -> str:
-    """Return a page that shows the memory of a script.
-
-    Args:
-        name: the script's.
-        found: what was measured as plain values, as `workshop memory --json` prints them.
-        sources: the lines of each file that is named, by its path.
-    """
-    told = ((each, f"{each['gain_bytes'] / MIB:.1f} MiB", _says(each)) for each in found["findings"])
+    """Return a page that shows what `workshop memory --json` prints, with the lines of each file that is named."""
+    told = ((each, _mib(each["gain_bytes"]), _says(each)) for each in found["findings"])
     lines = [line for peak in found["peaks"] for line in peak["lines"]]
     whole = max((each["peak_bytes"] for each in found["peaks"]), default=1) or 1
-    shown = excerpts(lines, found["findings"], sources, partial(_part, whole), _mib, MIN_SHARE)
-    body = [
-        f"<p><b>{escape(found['failure'])}</b></p>" if found["failure"] else crashed(found["crash"]),
-        section("What could be freed", findings(told, sources)) if found["followed"] else "",
-        *(_peak(each) for each in found["peaks"]),
-        section("What grows", table(GROWING, map(_growing, found["growing"]))) if found["growing"] else "",
-        _host(found) if found["host"] else "",
-        section("The lines", f'<p class="quiet">{EXPLANATION}</p>{shown}') if shown else "",
-        *(f"<p>{escape(note)}</p>" for note in found["notes"]),
-    ]
-    peaks = ", ".join(f"{each['peak_bytes'] / MIB:.1f} MiB on {each['device']}" for each in found["peaks"])
-    return fill(f"{name}: {peaks or 'no tensors'}", f'<div class="measured">{"".join(body)}</div>', "workshop memory")
+    part = partial(_part, whole)
+    sections = {
+        "What could be freed": findings(told, sources) if found["followed"] else "",
+        **{f"Tensors on {each['device']}": _peak(each) for each in found["peaks"]},
+        "What grows": table(GROWING, map(_growing, found["growing"])),
+        "The processes": _host(found) if found["host"] else "",
+        "The lines": excerpts(lines, found["findings"], sources, part, _together, MIN_SHARE, EXPLANATION),
+    }
+    peaks = ", ".join(f"{_mib(each['peak_bytes'])} on {each['device']}" for each in found["peaks"])
+    return measured(f"{name}: {peaks or 'no tensors'}", "", found, sections, "workshop memory")
 
 
 def _says(finding: Values) -> str:
@@ -70,7 +60,7 @@ def _peak(peak: Values) -> str:
     """The curve of the step with the peak, and what there was then."""
     whole = peak["peak_bytes"] or 1
     kinds = [
-        bar(kind, [(COLOURS[kind], size / whole, kind)], f"{size / MIB:.1f} MiB, {size / whole:.0%}")
+        bar(kind, [(COLOURS[kind], size / whole, kind)], f"{_mib(size)}, {size / whole:.0%}")
         for kind, size in peak["kinds"].items()
     ]
     present = {kind: COLOURS[kind] for kind in peak["kinds"]}
@@ -78,12 +68,9 @@ def _peak(peak: Values) -> str:
     rows = map(_line, (each for each in peak["lines"] if each["bytes"] >= MIN_SHARE * whole))
     step = "" if peak["during"] == SegmentName.SNAPSHOT else f", step {peak['step']}"
     moment = "when an allocation failed" if peak["failure"] and not step else "at the peak"
-    says = f"{peak['during']}{step}: {whole / MIB:.1f} MiB {moment}"
-    return section(
-        f"Tensors on {peak['device']}",
-        f'<p class="quiet">{escape(says)}</p>{_curve(curve, "The bytes of tensors during the step")}'
-        f"{keys(present)}{''.join(kinds)}{table(LINES, rows)}",
-    )
+    says = quiet(escape(f"{peak['during']}{step}: {_mib(whole)} {moment}"))
+    drawn = _curve(curve, "The bytes of tensors during the step")
+    return f"{says}{drawn}{keys(present)}{''.join(kinds)}{table(LINES, rows)}"
 
 
 LINES = ("kind", "line", "MiB", "tensors", "kept since", "held by")
@@ -92,43 +79,35 @@ PROCESSES = ("process", "private, MiB", "shared, MiB", "its share, MiB", "grown 
 HELD = ("held in Python by", "what", "length", "MiB", "filled at")
 
 
-def _line(line: Values) -> str:
-    place = f"{Path(line['file']).name}:{line['line']}, {line['function']}" if line["file"] else ""
+def _line(line: Values) -> list[str]:
     held = f"{line['holder']} in {line['held_in']}" if line["holder"] else ""
-    return row([line["kind"], place, f"{line['bytes'] / MIB:.2f}", str(line["count"]), line["since"], held])
+    return [line["kind"], _place(line), _number(line["bytes"], 2), str(line["count"]), line["since"], held]
 
 
-def _growing(line: Values) -> str:
-    place = f"{Path(line['file']).name}:{line['line']}, {line['function']}" if line["file"] else ""
-    rate, size = f"{line['bytes_a_step'] / 1024:.1f}", f"{line['bytes'] / MIB:.2f}"
-    return row([place, rate, size, line["holder"], line["until"]])
+def _growing(line: Values) -> list[str]:
+    rate = f"{line['bytes_a_step'] / 1024:.1f}"
+    return [_place(line), rate, _number(line["bytes"], 2), line["holder"], line["until"]]
 
 
 def _host(found: Values) -> str:
     """All processes over time, and each when they had most together."""
     host = found["host"]
     curve = [(float(each["s"]), float(each["together_bytes"])) for each in found["timeline"]]
-    rows = [
-        row(
-            [
-                each["role"],
-                *(f"{each[name] / MIB:.1f}" for name in ("private", "shared", "pss", "grown_bytes")),
-            ]
-        )
-        for each in host["processes"]
-    ]
-    more = (
-        f"/dev/shm: {host['shared_memory_bytes'] / MIB:.1f} MiB. Loaded ahead, at most: "
-        f"{host['prefetched_bytes'] / MIB:.1f} MiB. Together: {host['together_bytes'] / MIB:.1f} MiB."
-    )
+    sizes = ("private", "shared", "pss", "grown_bytes")
+    rows = ([each["role"], *(_number(each[name]) for name in sizes)] for each in host["processes"])
+    more = f"/dev/shm: {_mib(host['shared_memory_bytes'])}. Loaded ahead, at most: {_mib(host['prefetched_bytes'])}. "
+    more += f"Together: {_mib(host['together_bytes'])}."
     drawn = _curve(curve, "What all processes have together over time")
-    held = table(HELD, map(_held, found["held"])) if found["held"] else ""
-    return section("The processes", f'{drawn}{table(PROCESSES, rows)}<p class="quiet">{escape(more)}</p>{held}')
+    held = table(HELD, map(_held, found["held"]))
+    return f"{drawn}{table(PROCESSES, rows)}{quiet(escape(more))}{held}"
 
 
-def _held(held: Values) -> str:
-    place = f"{Path(held['file']).name}:{held['line']}, {held['function']}" if held["line"] else ""
-    return row([held["holder"], held["what"], str(held["length"]), f"{held['bytes'] / MIB:.1f}", place])
+def _held(held: Values) -> list[str]:
+    return [held["holder"], held["what"], str(held["length"]), _number(held["bytes"]), _place(held)]
+
+
+def _place(line: Values) -> str:
+    return f"{Path(line['file']).name}:{line['line']}, {line['function']}" if line["file"] and line["line"] else ""
 
 
 def _curve(points: Sequence[Point], label: str) -> str:
@@ -136,32 +115,39 @@ def _curve(points: Sequence[Point], label: str) -> str:
     if not points:
         return ""
     first, longest = points[0][0], max(points[-1][0] - points[0][0], 1e-9)
-    most = max(size for _, size in points) or 1.0
+    most, width, height = max(size for _, size in points) or 1.0, 900, 220
 
     def place(point: Point) -> Point:
-        return (point[0] - first) / longest * WIDTH, HEIGHT * (1 - point[1] / most / 1.1)
+        return (point[0] - first) / longest * width, height * (1 - point[1] / most / 1.1)
 
     line = " ".join(f"{x:.1f},{y:.1f}" for x, y in map(place, points))
     x, y = place(max(points, key=lambda each: each[1]))
-    anchor = "end" if x > WIDTH * 0.7 else "start"
+    anchor = "end" if x > width * 0.7 else "start"
     parts = [
-        f'<line x1="0" x2="{WIDTH}" y1="{HEIGHT}" y2="{HEIGHT}"/>',
+        f'<line x1="0" x2="{width}" y1="{height}" y2="{height}"/>',
         f'<polyline points="{line}"/>',
-        f'<circle cx="{x:.1f}" cy="{y:.1f}" r="4"><title>the peak: {most / MIB:.1f} MiB</title></circle>',
-        f'<text x="{x:.1f}" y="{y - 6:.1f}" text-anchor="{anchor}">{most / MIB:.1f} MiB</text>',
-        f'<text x="0" y="{HEIGHT + 20}">0 s</text>',
-        f'<text x="{WIDTH}" y="{HEIGHT + 20}" text-anchor="end">{longest:.3g} s</text>',
+        f'<circle cx="{x:.1f}" cy="{y:.1f}" r="4"><title>the peak: {_mib(most)}</title></circle>',
+        f'<text x="{x:.1f}" y="{y - 6:.1f}" text-anchor="{anchor}">{_mib(most)}</text>',
+        f'<text x="0" y="{height + 20}">0 s</text>',
+        f'<text x="{width}" y="{height + 20}" text-anchor="end">{longest:.3g} s</text>',
     ]
-    box = f'viewBox="0 0 {WIDTH} {HEIGHT + BELOW}" role="img" aria-label="{escape(label)}"'
-    return f'<svg class="curve" {box}>{"".join(parts)}</svg>'
+    return chart(parts, width, height + 30, label)
 
 
 def _part(whole: int, line: Values) -> Part:
-    size = f"{line['kind']}: {line['bytes'] / MIB:.2f} MiB"
-    says = f"{size}, since: {line['since']}, held by: {line['holder'] or '?'}"
+    says = f"{line['kind']}: {_number(line['bytes'], 2)} MiB, since: {line['since']}, held by: {line['holder'] or '?'}"
     return COLOURS[line["kind"]], min(line["bytes"] / whole, 1.0), says
 
 
-def _mib(lines: list[Values]) -> str:
-    together = sum(each["bytes"] for each in lines)
-    return f"{together / MIB:.2f}" if together >= MIB / 200 else ""
+def _together(lines: list[Values]) -> str:
+    """The MiB of some lines; nothing where they would round to 0."""
+    together = _number(sum(each["bytes"] for each in lines), 2)
+    return "" if float(together) == 0 else together
+
+
+def _number(size: float, digits: int = 1) -> str:
+    return f"{size / 2**20:.{digits}f}"
+
+
+def _mib(size: float) -> str:
+    return f"{_number(size)} MiB"

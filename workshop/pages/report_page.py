@@ -1,18 +1,15 @@
 """Draws what was measured in a course as one HTML file to keep, print and send; it loads nothing and runs no script."""
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from datetime import datetime
 from html import escape
 from pathlib import Path
-from typing import Any
 from urllib.parse import quote
 
-from workshop.pages.template import bar, fill, keys, section, table
+from workshop.pages.template import PHASE_COLOURS, Values, bar, fill, keys, quiet, section, table
 from workshop.probe.phases import FORWARD_AND_VALIDATION, Phase
 from workshop.runs.other_load import about
-
-Values = Mapping[str, Any]
 
 EXPLANATION = """\
 Bars begin at 0, and the thin line is 1x: as fast as before. The mark on a bar is the 95 % interval of the speedup. Each
@@ -20,32 +17,26 @@ part has its own script to be faster than, named below; so these speedups are no
 
 OF_MEMORY = "Two bars below each other are the memory, before and after, on a scale of their own."
 
+_COLOURS = PHASE_COLOURS | {FORWARD_AND_VALIDATION: Phase.FORWARD.colour}
+
 PROMISE = """\
 All figures were measured as <code>workshop check</code> or a profiler ran. What has no figure was not measured."""
 
 
 def page(found: Values, folder: Path, now: datetime) -> str:
-    """Return the page.
-
-    Args:
-        found: the course as plain values, as `workshop report --json` prints them.
-        folder: the folder that the page will lie in: links to other pages lead from there.
-        now: the date of the page.
-    """
+    """Return the page of what `workshop report --json` prints; links to other pages lead from the folder it lies in."""
     body = [
-        f'<p class="quiet">{escape(_summary(found, now))}</p>',
+        quiet(escape(_summary(found, now))),
         section("Parts and speedups", f"{_parts(found['parts'])}{_explanation(found['parts'])}"),
         *(_details(part) for part in found["parts"] if part["shown"]),
-        section("Lines, before and after", "".join(map(_lines, found["line_profiles"])))
-        if found["line_profiles"]
-        else "",
-        section("Pages that were made", _pages(found["pages"], folder)) if found["pages"] else "",
-        section("Machine and versions", "".join(_machines(found["checks"]))) if found["checks"] else "",
-        section("Every check", _checks(found["checks"])) if found["checks"] else "",
-        f'<p class="quiet">{PROMISE}</p>',
+        section("Lines, before and after", "".join(map(_lines, found["line_profiles"]))),
+        section("Pages that were made", _pages(found["pages"], folder) if found["pages"] else ""),
+        section("Machine and versions", "".join(_machines(found["checks"]))),
+        section("Every check", _checks(found["checks"])),
+        quiet(PROMISE),
     ]
     title = f"A profiling workshop for PyTorch: {found['done']} of {found['count']} parts done"
-    return fill(title, f'<div class="course">{"".join(body)}</div>', "workshop report")
+    return fill(title, body, "workshop report", kind="course")
 
 
 def _summary(found: Values, now: datetime) -> str:
@@ -141,7 +132,7 @@ def _explanation(parts: Sequence[Values]) -> str:
     shown = [part["shown"] for part in parts if part["shown"]]
     says = [EXPLANATION] if any(each["gain"] for each in shown) else []
     says += [OF_MEMORY] if any(each["memory"] for each in shown) else []
-    return f'<p class="quiet">{" ".join(says)}</p>' if says else ""
+    return quiet(" ".join(says)) if says else ""
 
 
 def _details(part: Values) -> str:
@@ -155,7 +146,7 @@ def _details(part: Values) -> str:
         when += f" Solved {part['minutes']:.0f} minutes after the script was given."
     reasons = [*shown["reasons"], *_measured(shown), *filter(None, [shown["unlooked"], shown["busy"]])]
     listed = "".join(f"<li>{escape(reason)}</li>" for reason in reasons)
-    content = f'<p class="quiet">{escape(when)}</p><ul>{listed}</ul>'
+    content = f"{quiet(escape(when))}<ul>{listed}</ul>"
     if shown["memory"]:
         content += f'<div class="race">{"".join(_memory(shown["memory"]))}</div>'
     if shown["speed"]:
@@ -179,9 +170,6 @@ def _measured(check: Values) -> Iterator[str]:
             f"{speed['candidate']} against {_original(check)}: {speed['text']}, the mean of {speed['pairs']} pairs; "
             f"with 95 % it is {speed['may_be']}; target: {speed['target']:g}x"
         )
-
-
-_COLOURS = {str(phase): phase.colour for phase in Phase} | {FORWARD_AND_VALIDATION: Phase.FORWARD.colour}
 
 
 def _original(check: Values) -> str:
@@ -211,44 +199,36 @@ def _race(check: Values) -> Iterator[str]:
     longest = max(sum(speed[f"phases_{side}"].values()) for side in sides) or 1.0
     shown = [name for name in speed["phases_before"] if any(speed[f"phases_{side}"].get(name) for side in sides)]
     yield f"<h3>Seconds for {escape(speed['stretch'])}</h3>"
-    yield keys({name: _COLOURS.get(name, "var(--rest)") for name in shown})
+    yield keys(colours := {name: _COLOURS.get(name, "var(--rest)") for name in shown})
     for side, name in sides.items():
         phases = {each: speed[f"phases_{side}"].get(each, 0.0) for each in shown}
-        parts = [
-            (_COLOURS.get(each, "var(--rest)"), seconds / longest, f"{each}: {seconds:.2f} s")
-            for each, seconds in phases.items()
-        ]
-        yield bar(
-            f"{called[side]}: {name}", parts, f"{sum(phases.values()):.2f} s, {speed[f'rate_{side}']:.1f} samples/s"
-        )
-    cells = [
-        f"<tr><td>{escape(each)}</td><td>{speed['phases_before'][each]:.2f}</td>"
-        f"<td>{speed['phases_after'].get(each, 0.0):.2f}</td></tr>"
-        for each in shown
-    ]
-    yield table(("s", before, after), cells)
+        parts = [(colours[each], seconds / longest, f"{each}: {seconds:.2f} s") for each, seconds in phases.items()]
+        says = f"{sum(phases.values()):.2f} s, {speed[f'rate_{side}']:.1f} samples/s"
+        yield bar(f"{called[side]}: {name}", parts, says)
+    figures = ([f"{speed[f'phases_{side}'].get(each, 0.0):.2f}" for side in sides] for each in shown)
+    yield table(("s", before, after), ([name, *both] for name, both in zip(shown, figures, strict=True)))
     if speed["headroom_rate"]:
         rough, reached = about(is_busy), speed["rate_after"] / speed["headroom_rate"]
         says = f"With batches in memory, the loop reaches {rough}{speed['headroom_rate']:.1f} samples/s"
-        yield f'<p class="quiet">{says}; the script reaches {rough}{reached:.0%} of it.</p>'
+        yield quiet(f"{says}; the script reaches {rough}{reached:.0%} of it.")
 
 
 def _lines(runs: Values) -> str:
     """Show the hottest lines of a script before its edits, and after."""
     before, after = runs["before"], runs["after"]
-    alone = "" if after else '<p class="quiet">No line profile of the script after an edit was kept.</p>'
+    alone = "" if after else quiet("No line profile of the script after an edit was kept.")
     shown = {"before": before, "after": after} if after else {"": before}
     columns = "".join(f"<div>{_profile(side, run)}</div>" for side, run in shown.items())
     more = f"after, the lines ran {runs['more_hits']:.2g}x as often. Compare the time of a hit."
-    length = f'<p class="quiet">The runs differ in length: {more}</p>' if runs["more_hits"] != 1 else ""
+    length = quiet(f"The runs differ in length: {more}") if runs["more_hits"] != 1 else ""
     return f'{length}<div class="sides">{columns}</div>{alone}'
 
 
 def _profile(side: str, run: Values) -> str:
     command = f", of {run['command']}" if run["command"] else ""
     heading = f"{run['script']}, {side}" if side else run["script"]
-    content = f"<h3>{escape(heading)}</h3>"
-    content += f'<p class="quiet">{escape(run["profile"] + command)}, {_date(run["at"])}</p>'
+    made = quiet(f"{escape(run['profile'] + command)}, {_date(run['at'])}")
+    content = f"<h3>{escape(heading)}</h3>{made}"
     for function in run["functions"]:
         rows = (
             f'<tr style="--heat:{line["share"]:.3f}"><td>{line["line"]}</td><td>{line["hits"]:,}</td>'
@@ -270,7 +250,7 @@ def _pages(pages: Sequence[Values], folder: Path) -> str:
         size = f"{max(each['bytes'] / 1e6, 0.1):.1f} MB"
         cells = (escape(each["made_by"]), escape(each["title"]), size, _date(each["at"]))
         rows.append(f"<tr><td>{name}</td>{''.join(f'<td>{cell}</td>' for cell in cells)}</tr>")
-    note = '<p class="quiet">These are files of their own: whoever is to see them needs them beside this page.</p>'
+    note = quiet("These are files of their own: whoever is to see them needs them beside this page.")
     return table(("file", "made by", "what it shows", "size", "date"), rows, "texts") + note
 
 
@@ -305,10 +285,9 @@ def _checks(checks: Sequence[Values]) -> str:
         gain, memory = each["gain"], each["memory"]
         found = f"{gain['text']} ({gain['interval']})" if gain else "not measured" if each["unraced"] else ""
         found = _from_to(memory) if memory else found
-        cells = (_date(each["at"]), _short(each), each["state"], found, _seconds(each["seconds"]))
-        rows.append(f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in cells)}</tr>")
+        rows.append((_date(each["at"]), _short(each), each["state"], found, _seconds(each["seconds"])))
     more = len(checks) - len(shown)
-    note = f'<p class="quiet">{more} earlier ones are left out.</p>' if more > 0 else ""
+    note = quiet(f"{more} earlier ones are left out.") if more > 0 else ""
     return table(("date", "part", "verdict", "speedup, memory", "it took"), rows, "texts") + note
 
 

@@ -10,16 +10,14 @@ from pathlib import Path
 from string import Template
 from typing import Any
 
+from workshop.probe.phases import Phase
+
 Values = Mapping[str, Any]
 
 Part = tuple[str, float, str]
 """A part of a bar: its colour, its share of the whole width, and what it says."""
 
-MIB = 1 << 20
-"""Bytes of a mebibyte, in which pages give memory."""
-
-AROUND = 3
-"""Lines of source that are shown before and after one that a page is about."""
+PHASE_COLOURS = {str(phase): phase.colour for phase in Phase}
 
 
 def read(name: str) -> str:
@@ -27,17 +25,20 @@ def read(name: str) -> str:
     return files(__package__).joinpath(name).read_text(encoding="utf-8")
 
 
-def fill(title: str, body: str, made_by: str, script: str = "", data: Any = None) -> str:
+def fill(
+    title: str, body: str | Iterable[str], made_by: str, script: str = "", data: Any = None, kind: str = ""
+) -> str:
     """Return a page.
 
     Args:
         title: the title, as plain text.
-        body: what the page shows below it, as HTML.
+        body: what the page shows below it, as HTML, or parts of that.
         made_by: the command that draws such pages, by which `maker_of` knows them: "workshop trace".
         script: the name of the file with its script; "" for a page that runs none.
         data: what the script reads as JSON.
+        kind: how it looks: a class of the stylesheet.
     """
-    scripts = ""
+    shown, scripts = "".join(body), ""
     if script:
         # Inside a script element, only "<" could end it too early.
         plain = json.dumps(data, separators=(",", ":"), ensure_ascii=False).replace("<", "\\u003c")
@@ -49,10 +50,25 @@ def fill(title: str, body: str, made_by: str, script: str = "", data: Any = None
         title=escape(title),
         made_by=escape(made_by),
         style=read("style.css") + read("listing.css"),
-        body=body,
+        body=f'<div class="{kind}">{shown}</div>' if kind else shown,
         allowed="'unsafe-inline'" if script else "'none'",
         script=scripts,
     )
+
+
+def measured(title: str, summary: str, found: Values, sections: Mapping[str, str], made_by: str) -> str:
+    """Return the page of an instrument that runs a script.
+
+    Args:
+        title: the title, as plain text.
+        summary: what was measured, in a sentence.
+        found: the result as plain values, of which its crash and its notes are shown.
+        sections: the content of each section, by its heading; one without is left out.
+        made_by: the command that draws such pages.
+    """
+    body = [quiet(escape(summary)) if summary else "", _crash(found)]
+    body += [section(heading, content) for heading, content in sections.items()]
+    return fill(title, [*body, paragraphs(found["notes"])], made_by, kind="measured")
 
 
 def maker_of(page: str) -> tuple[str, str] | None:
@@ -65,14 +81,38 @@ def maker_of(page: str) -> tuple[str, str] | None:
     return (found[1], unescape(found[2])) if found else None
 
 
+def _crash(found: Values) -> str:
+    """How a script has failed while it was measured, with its own words; nothing if it has not."""
+    if failure := found.get("failure"):
+        return f"<p><b>{escape(failure)}</b></p>"
+    crash = found["crash"]
+    return f"<p><b>{escape(crash['words'])}</b></p><pre>{escape(crash['output'])}</pre>" if crash else ""
+
+
 def section(heading: str, content: str) -> str:
-    """Return a part of a page."""
-    return f"<section><h2>{escape(heading)}</h2>{content}</section>"
+    """Return a part of a page; nothing if it has no content."""
+    return f"<section><h2>{escape(heading)}</h2>{content}</section>" if content else ""
+
+
+def quiet(content: str) -> str:
+    """Return a paragraph that stands back."""
+    return f'<p class="quiet">{content}</p>'
+
+
+def paragraphs(texts: Iterable[object]) -> str:
+    """Return a paragraph for each text."""
+    return "".join(f"<p>{escape(str(each))}</p>" for each in texts)
+
+
+def chart(parts: Iterable[str], width: int, height: int, label: str) -> str:
+    """Return a chart of elements of SVG, which is scaled to the width of the page."""
+    box = f'viewBox="0 0 {width} {height}" role="img" aria-label="{escape(label)}"'
+    return f'<svg class="curve" {box}>{"".join(parts)}</svg>'
 
 
 def findings(told: Iterable[tuple[Mapping[str, Any], str, str]], sources: Mapping[str, list[str]]) -> str:
     """Return a list of findings, each with what fixing it brings and what is said of it: where, and the line itself."""
-    items = []
+    shown = []
     for found, gain, says in told:
         where = code = ""
         if found["file"] and found["line"]:
@@ -81,13 +121,13 @@ def findings(told: Iterable[tuple[Mapping[str, Any], str, str]], sources: Mappin
             lines = sources.get(found["file"], [])
             code = f"<pre>{escape(lines[found['line'] - 1].strip())}</pre>" if len(lines) >= found["line"] else ""
         what = f'<span class="gain">{escape(gain)}</span><b>{escape(found["cause"])}</b> {escape(where)}'
-        items.append(f"<li>{what}{code}<div>{escape(says)}</div></li>")
-    return f'<ol id="findings">{"".join(items) or "<li>Nothing that was looked for.</li>"}</ol>'
+        shown.append(f"{what}{code}<div>{escape(says)}</div>")
+    return items(shown or ["Nothing that was looked for."])
 
 
-def crashed(crash: Mapping[str, Any] | None) -> str:
-    """Return that a script has crashed while it was measured, with its own words; nothing if it has not."""
-    return f"<p><b>{escape(crash['words'])}</b></p><pre>{escape(crash['output'])}</pre>" if crash else ""
+def items(contents: Iterable[str]) -> str:
+    """Return the list of what was found; each item is HTML."""
+    return f'<ol id="findings">{"".join(f"<li>{each}</li>" for each in contents)}</ol>'
 
 
 def keys(colours: Mapping[str, str]) -> str:
@@ -109,18 +149,19 @@ def bar_parts(parts: Iterable[Part]) -> str:
     )
 
 
-def table(header: Sequence[str], rows: Iterable[str], kind: str = "", words: Collection[int] = ()) -> str:
-    """Return a table, which is scrolled where it is too wide; a row is HTML, and numbers are to the right.
+def table(
+    header: Sequence[str], rows: Iterable[str | Sequence[str]], kind: str = "", words: Collection[int] = ()
+) -> str:
+    """Return a table, which is scrolled where it is too wide; nothing if it has no rows.
 
-    `words` are the numbers of the columns that have none, beside the first.
+    A row is its cells, or is HTML. Numbers are to the right; `words` are the columns that have none, beside the first.
     """
     head = "".join(f"<th{' class=word' * (at in words)}>{each}</th>" for at, each in enumerate(header))
-    return f'<div class="scrolled"><table class="figures {kind}"><tr>{head}</tr>{"".join(rows)}</table></div>'
-
-
-def row(cells: Iterable[str]) -> str:
-    """Return a row of a table."""
-    return f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in cells)}</tr>"
+    body = "".join(
+        each if isinstance(each, str) else f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in each)}</tr>"
+        for each in rows
+    )
+    return f'<div class="scrolled"><table class="figures {kind}"><tr>{head}</tr>{body}</table></div>' if body else ""
 
 
 def excerpts(
@@ -130,10 +171,12 @@ def excerpts(
     part: Callable[[Values], Part],
     figure: Callable[[list[Values]], str],
     min_share: float,
+    explanation: str,
 ) -> str:
     """Return each file around the lines that are found, or whose parts of a bar have this share at least together.
 
-    Beside each line are the figure of all that is known of it, and a bar of their parts.
+    Three lines are shown before and after each. Beside a line are the figure of all that is known of it, and a bar of
+    their parts; `explanation` says which.
     """
     of_files: dict[str, dict[int, list[Values]]] = defaultdict(lambda: defaultdict(list))
     for line in lines:
@@ -148,7 +191,7 @@ def excerpts(
             rows = _excerpt(sources[file], wanted, {number for path, number in marked if path == file}, beside)
             table = f'<div class="scrolled"><table class="source">{"".join(rows)}</table></div>'
             shown.append(f"<h3>{escape(file)}</h3>{table}")
-    return "".join(shown)
+    return quiet(explanation) + "".join(shown) if shown else ""
 
 
 def _excerpt(
@@ -156,7 +199,7 @@ def _excerpt(
 ) -> Iterator[str]:
     before = 0
     for number, text in enumerate(lines, start=1):
-        if any(abs(number - each) <= AROUND for each in wanted):
+        if any(abs(number - each) <= 3 for each in wanted):
             if number > before + 1:
                 yield '<tr><td></td><td></td><td class="quiet">...</td><td></td></tr>'
             figure, parts = beside.get(number, ("", []))

@@ -122,8 +122,6 @@ class Run:
                 self.is_over = not self.has_ended() and is_over()
         except (KeyboardInterrupt, SystemExit) as stop:
             self.stopped = stop
-            if isinstance(stop, KeyboardInterrupt):
-                print("\nending it, and writing what was recorded; Ctrl-C again ends it at once", file=sys.stderr)
         self.load.end()
         try:
             if isinstance(self.stopped, KeyboardInterrupt):

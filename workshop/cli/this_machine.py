@@ -1,4 +1,4 @@
-"""The commands that get a machine ready: `workshop doctor` and `workshop data`."""
+"""The commands about this machine: `workshop doctor`, `workshop data`, and `workshop monitor`."""
 
 import dataclasses
 from pathlib import Path
@@ -6,8 +6,9 @@ from typing import Annotated
 
 import typer
 
-from workshop.cli.options import COURSE, DEFAULT_SCRIPT, DataOption, JsonOption
-from workshop.cli.output import print_json, print_rows, progress_line
+from workshop.cli.options import COURSE, DEFAULT_SCRIPT, INSTRUMENTS, DataOption, JsonOption
+from workshop.cli.output import print_json, progress_line
+from workshop.cli.terminal_tables import print_rows
 from workshop.course.state import State
 from workshop.pets.layout import BASE_FOLDER, DEFAULT_DATA, SOURCE, status_of_sets
 
@@ -84,3 +85,27 @@ def make(data: DataOption = DEFAULT_DATA) -> None:
     from workshop.pets.ensure import ensure_stand_in
 
     print(f"The stand-in is complete in {ensure_stand_in(data) / BASE_FOLDER}.")
+
+
+@app.command(rich_help_panel=INSTRUMENTS)
+def monitor(
+    pid: Annotated[list[int] | None, typer.Option(help="Process to watch; by default every training run.")] = None,
+    interval: Annotated[float, typer.Option(help="Seconds between updates.", min=0.1)] = 1.0,
+    once: Annotated[bool, typer.Option("--once", help="Print once and exit.")] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Watch cores, memory, GPUs and every process of a run.
+
+    Start the training in another terminal. Press q to leave; averages are then printed.
+
+    Example: workshop monitor --once
+    """
+    from rich.console import Console
+
+    from workshop.cli.monitor_screen import first_rates, show
+    from workshop.runs.snapshot import Watch
+
+    if as_json:
+        print_json(**first_rates(Watch(pid), interval).as_dict())
+    else:
+        show(Watch(pid), interval, once, Console(highlight=False))

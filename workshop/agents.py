@@ -1,29 +1,35 @@
-"""The server: each tool is a command of the workshop, run on a script in the folder that the server was started in."""
+"""The instruments as tools for agents, over MCP: each is a command of the workshop, run on a script in one folder."""
 
 import inspect
 import os
+import re
+import subprocess
+import sys
 import tempfile
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from functools import wraps
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
+from uuid import uuid4
 
 import anyio
+import anyio.to_thread
 from mcp.server.mcpserver import MCPServer
 from mcp.server.mcpserver.exceptions import ToolError
 
-from workshop.agents.command_run import CommandEnd, page_of, run_command
 from workshop.errors import WorkshopError
+from workshop.runs.process_tree import LOOK_EVERY_S, end, tree_of
 
 MAX_ARGUMENTS, MAX_LENGTH = 64, 2000
 """Arguments of a script, at most, and characters of each."""
 
-MAX_SECONDS = 600.0
-"""Seconds, at most, that an agent may ask for."""
+MAX_CHARACTERS = 5500
+"""Characters, at most, of an answer. A token of such text, with its figures and names, has about three, so this is less
+than 2,000 tokens."""
 
-SLACK_S = 150.0
-"""Seconds that a command may take beyond those it was given: a script takes time to start."""
+MARK_VARIABLE = "WORKSHOP_COMMAND"
+"""All processes of a command have this variable in their environment, by which they are found in the end."""
 
 INSTRUCTIONS = """Find out why a PyTorch training script is slow, and prove that an edit makes it faster without
 changing what it computes. First `measure`: it names the line and the cause. Then edit a copy, and `compare` the old
@@ -34,13 +40,13 @@ explains. Paths are relative to the folder of the server."""
 Tool = Callable[..., Awaitable[str]]
 
 
-def server(root: Path, max_seconds: float = MAX_SECONDS, slack_s: float = SLACK_S) -> MCPServer:
+def server(root: Path, max_seconds: float = 600.0, slack_s: float = 150.0) -> MCPServer:
     """Return the server of a folder.
 
     Args:
         root: the folder; scripts are named relative to it, and run in it.
         max_seconds: the longest time that an agent may ask for.
-        slack_s: how much longer a command may take than it was asked to.
+        slack_s: how much longer a command may take than it was asked to: a script takes time to start.
     """
     found, tools = MCPServer("workshop", instructions=INSTRUCTIONS), Tools(root, max_seconds, slack_s)
     alone, turn = (tools.measure, tools.lines, tools.compare, tools.trace), anyio.Lock()
@@ -89,6 +95,21 @@ def _in_pages(tool: Tool) -> Tool:
 
 
 @dataclass(frozen=True)
+class CommandEnd:
+    """How a command ended."""
+
+    exit_code: int | None
+    """None if its time was over."""
+    output: str
+    errors: str
+
+    @property
+    def last_error(self) -> str:
+        """The last line that it printed to stderr."""
+        return (self.errors.strip().splitlines() or ["it said nothing"])[-1]
+
+
+@dataclass(frozen=True)
 class Tools:
     """What an agent can ask for in a folder; the docstrings are what it reads."""
 
@@ -102,8 +123,8 @@ class Tools:
         The script runs unchanged for about `seconds` and is then ended; some of its batches are repeated. Takes one
         minute or two.
         """
-        path, words = _script(self.root, script), _words(arguments or [])
-        return await self._run(self._limited(seconds), "measure", "--seconds", f"{seconds}", path, *words)
+        command = _script(self.root, script), *_words(arguments)
+        return await self._run(self._limited(seconds), "measure", "--seconds", f"{seconds}", *command)
 
     async def lines(
         self,
@@ -116,13 +137,10 @@ class Tools:
 
         The script is ended `seconds` after its first training step. `function` shows one function alone.
         """
-        path, words = _script(self.root, script), _words(arguments or [])
+        command, options = (_script(self.root, script), *_words(arguments)), ("--seconds", f"{self._limited(seconds)}")
         with tempfile.TemporaryDirectory() as folder:
             file = f"{folder}/lines.lprof"
-            recorded = ("record", "lines", "--seconds", f"{self._limited(seconds)}", "-o", file, "--", path, *words)
-            end = await run_command(recorded, self.root, seconds + self.slack_s)
-            if not Path(file).exists():
-                raise WorkshopError(_why_nothing(end, seconds + self.slack_s))
+            end = await self._recorded(seconds, "lines", *options, "-o", file, "--", *command, to=Path(folder))
             only = ("--function", function) if function else ()
             early = ""
             if end.exit_code is None:
@@ -144,7 +162,7 @@ class Tools:
         Name either another script (`old`), or a git revision (`base`) at which the same script is compared; then it is
         asked whether it is no slower. Takes up to `seconds`.
         """
-        path, words = _script(self.root, new), _words(arguments or [])
+        path, words = _script(self.root, new), _words(arguments)
         if (old is None) == (base is None):
             raise WorkshopError("name either old, another script, or base, a git revision")
         options = ("--budget", f"{self._limited(seconds)}")
@@ -156,14 +174,11 @@ class Tools:
 
         `path` is a trace or a folder of traces, or a script, of which a few steps are recorded first.
         """
-        words, place = _words(arguments or []), _inside(self.root, path)
+        words, place = _words(arguments), _inside(self.root, path)
         if place.suffix != ".py":
             return await self._run(0.0, "trace", str(place))
         with tempfile.TemporaryDirectory() as folder:
-            recorded = ("record", "torch", "--stop", "-o", folder, "--", str(place), *words)
-            end = await run_command(recorded, self.root, self.slack_s)
-            if not any(Path(folder).rglob("*.json*")):
-                raise WorkshopError(_why_nothing(end, self.slack_s))
+            await self._recorded(0.0, "torch", "--stop", "-o", folder, "--", str(place), *words, to=Path(folder))
             return await self._run(0.0, "trace", folder)
 
     async def lesson(self, name: str | None = None) -> str:
@@ -171,6 +186,15 @@ class Tools:
         if name is not None and not name.replace(" ", "").replace("-", "").isalnum():
             raise WorkshopError("name a part, such as part3, or a word, such as headroom")
         return await self._run(0.0, *(("show", "--", name) if name else ("list",)))
+
+    async def _recorded(self, seconds: float, *arguments: str, to: Path) -> CommandEnd:
+        """Run a recorder that writes to a folder; it is an error if there is no recording then."""
+        limit_s = seconds + self.slack_s
+        end = await run_command(("record", *arguments), self.root, limit_s)
+        if not [*to.rglob("*.lprof"), *to.rglob("*.json*")]:
+            early = f"it was ended after {limit_s:.0f} s, before anything was recorded"
+            raise WorkshopError(early if end.exit_code is None else end.last_error)
+        return end
 
     async def _run(self, seconds: float, *arguments: str) -> str:
         """Run a command and return what it prints; wrong usage, and a time that is over, are errors."""
@@ -187,13 +211,6 @@ class Tools:
         if not 0 < seconds <= self.max_seconds:
             raise WorkshopError(f"seconds are more than 0, and {self.max_seconds:g} at most")
         return seconds
-
-
-def _why_nothing(end: CommandEnd, limit_s: float) -> str:
-    """Say why a recording came to nothing."""
-    return (
-        f"it was ended after {limit_s:.0f} s, before anything was recorded" if end.exit_code is None else end.last_error
-    )
 
 
 def _inside(root: Path, name: str) -> Path:
@@ -225,12 +242,87 @@ def _script(root: Path, name: str) -> str:
     return str(path)
 
 
-def _words(arguments: Sequence[str]) -> list[str]:
+def _words(arguments: Sequence[str] | None) -> Sequence[str]:
     """Return the arguments of a script, if there are not too many.
 
     Raises:
         WorkshopError: there are, or one is too long, or has a NUL.
     """
+    arguments = arguments or []
     if len(arguments) > MAX_ARGUMENTS or any(len(each) > MAX_LENGTH or "\0" in each for each in arguments):
         raise WorkshopError(f"at most {MAX_ARGUMENTS} arguments of at most {MAX_LENGTH} characters are passed on")
-    return list(arguments)
+    return arguments
+
+
+# A command, in a process of its own
+
+
+async def run_command(arguments: Sequence[str], folder: Path, limit_s: float) -> CommandEnd:
+    """Run `workshop` with arguments, without a shell, and end it after some time or when the call is cancelled.
+
+    Args:
+        arguments: those of the command.
+        folder: the folder it runs in.
+        limit_s: the seconds that it may take.
+    """
+    mark = uuid4().hex
+    with tempfile.TemporaryFile() as output, tempfile.TemporaryFile() as errors:
+        process = subprocess.Popen(
+            [sys.executable, "-P", "-m", "workshop", *arguments],  # -P: no file of this folder stands in for a module
+            cwd=folder,
+            env={**os.environ, "NO_COLOR": "1", MARK_VARIABLE: mark},
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=errors,
+            start_new_session=True,
+        )
+        try:
+            with anyio.move_on_after(limit_s):
+                while process.poll() is None:
+                    await anyio.sleep(LOOK_EVERY_S)
+            code = process.poll()
+        finally:
+            with anyio.CancelScope(shield=True):
+                await _end(process, mark)
+        return CommandEnd(code, _text(output), _text(errors))
+
+
+async def _end(process: subprocess.Popen[bytes], mark: str) -> None:
+    """End a command that still runs: told to, it has 20 s to end what it has started; what is left is killed."""
+    if process.poll() is None:
+        process.terminate()
+        with anyio.move_on_after(20.0):
+            while process.poll() is None:
+                await anyio.sleep(LOOK_EVERY_S)
+    await anyio.to_thread.run_sync(lambda: end(lambda: tree_of(process, mark), grace_s=0))
+    process.wait()
+
+
+def _text(file: IO[bytes]) -> str:
+    file.seek(0)
+    return file.read().decode(errors="replace")
+
+
+_BARS = re.compile(r" *[█▏▎▍▌▋▊▉]+")
+
+
+def page_of(text: str, number: int = 1) -> str:
+    """Return a part of a text that is short enough for an answer, and say which one it is; bars are left out.
+
+    Args:
+        text: the text.
+        number: the number of the part, from 1.
+    """
+    text = _BARS.sub("", text).strip()
+    pages: list[str] = [""]
+    for line in text.splitlines(keepends=True):
+        for start in range(0, len(line), MAX_CHARACTERS):
+            piece = line[start : start + MAX_CHARACTERS]
+            if len(pages[-1]) + len(piece) > MAX_CHARACTERS:
+                pages.append("")
+            pages[-1] += piece
+    number = min(max(number, 1), len(pages))
+    more = (
+        f"\n\n(page {number} of {len(pages)}; ask for the next with page={number + 1})" if number < len(pages) else ""
+    )
+    return pages[number - 1].rstrip() + more

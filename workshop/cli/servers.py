@@ -1,13 +1,12 @@
-"""The command that opens the instructor's room: `workshop room`."""
+"""The commands that open a server: `workshop room` for a class, and `workshop mcp` for an agent."""
 
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from workshop.cli.options import INSTRUCTORS
+from workshop.cli.options import INSTRUCTORS, INSTRUMENTS, installed
 from workshop.cli.output import commands, filled
-from workshop.errors import WorkshopError
 from workshop.parts import all_parts
 
 app = typer.Typer()
@@ -15,23 +14,16 @@ app = typer.Typer()
 
 @app.command(rich_help_panel=INSTRUCTORS)
 def room(
-    share: Annotated[
-        Path | None,
-        typer.Argument(help="The folder with what the class gets: packages, photos.", show_default=False),
-    ] = None,
+    share: Annotated[Path | None, typer.Argument(help="The folder with what the class gets: packages, photos.")] = None,
     host: Annotated[str, typer.Option(help="The address of this machine to listen on.")] = "0.0.0.0",
     port: Annotated[int, typer.Option(min=0, max=65535, help="The port to listen on; 0 for a free one.")] = 8000,
     database: Annotated[
         str, typer.Option(help="A file for SQLite, or postgresql://USER@HOST/NAME.", metavar="FILE|URL")
     ] = "room.sqlite",
-    address: Annotated[
-        str, typer.Option(help="The address that others type, if it is another one.", show_default=False)
-    ] = "",
-    certificate: Annotated[
-        Path | None, typer.Option(help="For https: the certificate, as PEM.", exists=True, show_default=False)
-    ] = None,
+    address: Annotated[str, typer.Option(help="The address that others type, if it is another one.")] = "",
+    certificate: Annotated[Path | None, typer.Option(help="For https: the certificate, as PEM.", exists=True)] = None,
     private_key: Annotated[
-        Path | None, typer.Option(help="Its private key, if not in the same file.", exists=True, show_default=False)
+        Path | None, typer.Option(help="Its private key, if not in the same file.", exists=True)
     ] = None,
 ) -> None:
     """Open a room for a class, with a board for its results.
@@ -40,13 +32,9 @@ def room(
 
     Ctrl-C ends it. What it has acknowledged is kept: started again with the same database, it goes on.
     """
-    try:
+    with installed("room", "a server and a database", "starlette", "uvicorn", "sqlalchemy", "anyio"):
         from workshop.room.open_room import OpenRoom
         from workshop.room.serving import ServedAt, serve
-    except ModuleNotFoundError as error:
-        if (error.name or "").partition(".")[0] not in ("starlette", "uvicorn", "sqlalchemy", "anyio"):
-            raise
-        raise WorkshopError("this needs a server and a database: pip install 'profiling-workshop[room]'") from None
 
     from workshop.room.room_client import normal_address
 
@@ -64,3 +52,17 @@ def room(
 
     at = ServedAt(host, port, certificate, private_key, normal_address(scheme + address) if address else "")
     serve(database, share, at, {part.name: part.title for part in all_parts()}, say)
+
+
+@app.command(rich_help_panel=INSTRUMENTS)
+def mcp() -> None:
+    """Offer the instruments to an agent, over MCP on stdio.
+
+    Example: workshop mcp
+
+    An agent starts this by itself, in the folder with the scripts: it can run scripts of this folder under measure,
+    lines, compare and trace, and read the lessons. docs/agents.md is the page to give to it.
+    """
+    with installed("mcp", "the SDK of MCP", "mcp", "anyio"):
+        from workshop.agents import server
+    server(Path.cwd()).run("stdio")

@@ -1,28 +1,30 @@
-"""The commands of a participant in a room: `workshop join` and `workshop leave`."""
+"""A participant in a room: `workshop join` and `workshop leave`, and what other commands send to the room."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from workshop.cli.course import state_beside
-from workshop.cli.options import COURSE, ScriptOption
-from workshop.cli.output import filled
+from workshop.cli.options import COURSE, DEFAULT_SCRIPT, ScriptOption, state_beside
+from workshop.cli.output import filled, say
+from workshop.course.state import State
 from workshop.errors import WorkshopError
+
+if TYPE_CHECKING:
+    from workshop.course.kept_checks import KeptCheck
 
 app = typer.Typer()
 
 
 @app.command(rich_help_panel=COURSE)
 def join(
-    address: Annotated[str, typer.Argument(help="The room's address, as the board shows it.", show_default=False)],
-    code: Annotated[str, typer.Argument(help="The room's code, as the board shows it.", show_default=False)],
-    name: Annotated[str, typer.Option(help="What you are called on the board.", show_default=False)],
+    address: Annotated[str, typer.Argument(help="The room's address, as the board shows it.")],
+    code: Annotated[str, typer.Argument(help="The room's code, as the board shows it.")],
+    name: Annotated[str, typer.Option(help="What you are called on the board.")],
     certificate: Annotated[
-        Path | None,
-        typer.Option(help="The room's certificate, if your system does not trust it.", exists=True, show_default=False),
+        Path | None, typer.Option(help="The room's certificate, if your system does not trust it.", exists=True)
     ] = None,
-    script: ScriptOption = Path("train.py"),
+    script: ScriptOption = DEFAULT_SCRIPT,
 ) -> None:
     """Join the instructor's room: it gets your checks' results.
 
@@ -52,7 +54,7 @@ def join(
 
 
 @app.command(rich_help_panel=COURSE)
-def leave(script: ScriptOption = Path("train.py")) -> None:
+def leave(script: ScriptOption = DEFAULT_SCRIPT) -> None:
     """Leave the room: nothing more is sent.
 
     Example: workshop leave
@@ -75,3 +77,22 @@ def leave(script: ScriptOption = Path("train.py")) -> None:
     path.unlink(missing_ok=True)
     Outbox(state).clear()
     print(filled(f"You have left the room. Nothing more is sent. {told}"))
+
+
+def tell_room(state: State, check: "KeptCheck | None" = None, hint: str = "") -> None:
+    """Send how a check ended, that a hint of a part was read, or what waits since the room did not answer, if anything.
+
+    Without a room, nothing is sent, or loaded.
+    """
+    from workshop.room.membership import path_beside
+
+    if not path_beside(state).exists():
+        return
+    from workshop.room import reporting
+
+    if check:
+        line = reporting.report_check(state, check)
+    else:
+        line = reporting.report_hint(state, hint) if hint else reporting.send_waiting(state).line
+    if line:
+        say(line)

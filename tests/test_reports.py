@@ -4,13 +4,14 @@ import json
 import re
 from pathlib import Path
 from typing import Any
+from unittest.mock import MagicMock
 
 import pytest
 from made_measurements import made_steps
 from repositories import repository
 from said import MadeReason
 
-from workshop.cli.options import script_path
+from workshop.cli.asked import Asked
 from workshop.cli.reported import of_diagnosis, of_gate, of_line_change, of_memory, of_verdict, write_reports
 from workshop.diagnosis.diagnosis import diagnose
 from workshop.diagnosis.measurement import Measurement, Note, NoteKind
@@ -22,8 +23,7 @@ from workshop.memory.memory_record import MemoryRecord
 from workshop.memory.memory_run import MeasuredMemory
 from workshop.probe.phases import Phase
 from workshop.profiles.line_change import LineChange
-from workshop.reports import FORMATS
-from workshop.reports.report import Level, Report, ReportedLine, in_repository
+from workshop.reports import FORMATS, Level, Report, ReportedLine, in_repository
 from workshop.runs.other_load import OtherLoad
 
 ODD = ReportedLine("a folder/tr,ain:1.py", 12, "slow-item", "100 % of `x | y`:\n<b>__getitem__</b>\r, :: done", 1.9)
@@ -60,7 +60,7 @@ def test_an_editor_finds_the_line_of_an_annotation() -> None:
     """By the problem matchers in the documentation, whose regular expressions Python reads, too."""
     plain = ReportedLine("jobs/train.py", 12, "slow-item", "it sleeps")
     line, _ = FORMATS["github"](Report("train.py", "1 finding", Level.WARNING, "measured", (), (plain,))).splitlines()
-    tasks = json.loads((Path(__file__).parents[2] / "docs/vscode-tasks.json").read_text())["tasks"]
+    tasks = json.loads((Path(__file__).parents[1] / "docs/vscode-tasks.json").read_text())["tasks"]
     for task in tasks:
         pattern = task["problemMatcher"]["pattern"]
         found = re.match(pattern["regexp"], line)
@@ -159,8 +159,8 @@ def test_the_place_of_what_is_in_no_line_is_the_script(tmp_path: Path, monkeypat
     monkeypatch.chdir(tree)
     for script in (
         "jobs/new.py",
-        script_path("jobs.new", [], is_module=True),
-        script_path("torchrun", ["--nproc-per-node=2", "jobs/new.py"], is_module=False),
+        Asked(MagicMock(), "jobs.new", [], is_module=True).path,
+        Asked(MagicMock(), "torchrun", ["--nproc-per-node=2", "jobs/new.py"]).path,
     ):
         assert not write_reports({"sarif": tmp_path / "a.sarif"}, lambda: of_verdict(OTHER_WORK), script)
         [result] = json.loads((tmp_path / "a.sarif").read_text())["runs"][0]["results"]

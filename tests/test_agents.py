@@ -18,8 +18,7 @@ from mcp.server.mcpserver import MCPServer
 from mcp.server.mcpserver.exceptions import ToolError
 from repositories import repository
 
-from workshop.agents.command_run import MAX_CHARACTERS, CommandEnd, page_of
-from workshop.agents.server import _in_pages, server
+from workshop.agents import MAX_CHARACTERS, CommandEnd, _in_pages, page_of, server
 
 SCRIPT = """
 import sys, time
@@ -47,7 +46,7 @@ NEVER = "import subprocess, sys\nsubprocess.run([sys.executable, '-c', 'import t
 
 IMPATIENT = """
 from pathlib import Path
-from workshop.agents.server import server
+from workshop.agents import server
 server(Path.cwd(), max_seconds=30, slack_s=3).run("stdio")
 """
 """A server whose tools have less time."""
@@ -125,7 +124,7 @@ def test_calls_that_come_at_once_wait_in_line_but_not_for_ever(tmp_path: Path, m
             for name, each in seconds.items():
                 calls.start_soon(ask_one, made, name, each)
 
-    monkeypatch.setattr("workshop.agents.server.run_command", command)
+    monkeypatch.setattr("workshop.agents.run_command", command)
     anyio.run(talk, dict.fromkeys("abc", 0.01))
     assert most == 1
     assert all(f"{name}.py" in answers[name] for name in "abc"), answers
@@ -206,7 +205,7 @@ def test_what_each_tool_runs_and_that_its_answer_is_what_that_prints(
             (out / "trace.json" if out.is_dir() else out).write_text("")
         return CommandEnd(3 if "other.py" in arguments else 0, f"answer {len(ran)}", "")
 
-    monkeypatch.setattr("workshop.agents.server.run_command", command)
+    monkeypatch.setattr("workshop.agents.run_command", command)
     for name in ("train.py", "other.py", "old.json"):
         (tmp_path / name).write_text("")
     answers = ask(

@@ -1,1 +1,0 @@
-"""The instruments as tools for agents, over the Model Context Protocol."""
