@@ -7,11 +7,11 @@ from typing import Any
 
 from workshop.memory.assignments import object_filled_at
 from workshop.memory.batch_size import LargestBatch, largest_batch
-from workshop.memory.device_peak import DevicePeak, device_peaks
 from workshop.memory.growth import GrowingLine, ProcessGrowth, growing_lines, process_growth
 from workshop.memory.host_table import HostTable, host_table
 from workshop.memory.memory_causes import memory_findings
 from workshop.memory.memory_findings import MemoryFinding
+from workshop.memory.memory_lines import DevicePeak, device_peaks
 from workshop.memory.memory_run import MeasuredMemory
 from workshop.probe.memory.memory_notes import HeldObject, MemorySegment, SegmentName, TensorsOfDevice
 

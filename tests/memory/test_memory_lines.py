@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from made_memory import row, segment
 
-from workshop.memory.device_peak import DevicePeak, device_peaks
+from workshop.memory.memory_lines import DevicePeak, device_peaks
 from workshop.memory.memory_record import MemoryRecord
 from workshop.probe.memory.memory_notes import TensorRow
 from workshop.probe.observations import WireFrame
