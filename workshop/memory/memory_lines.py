@@ -109,6 +109,11 @@ def devices_of(record: MemoryRecord) -> list[str]:
     return sorted(found, key=lambda each: (each == "cpu", each))
 
 
+def highest_peak(record: MemoryRecord, device: str) -> int:
+    """Return the most that there was on a device at a time; 0 if nothing was seen of it."""
+    return max((of.peak_bytes for each in record.segments for of in each.devices if of.device == device), default=0)
+
+
 def innermost(stack: Sequence[WireFrame]) -> WireFrame:
     """Return the innermost user frame of a stack."""
     return stack[-1] if stack else UNKNOWN

@@ -8,7 +8,15 @@ from pathlib import Path
 from workshop.memory.assignments import assignment_of, given_at, made_at
 from workshop.memory.growth import MIN_BYTES_A_STEP, GrowingLine, growing_lines, process_growth
 from workshop.memory.memory_findings import MemoryCause, MemoryFinding
-from workshop.memory.memory_lines import MIN_HOLDER_STEPS, UNKNOWN, innermost, made_in, memory_of, peak_segment
+from workshop.memory.memory_lines import (
+    MIN_HOLDER_STEPS,
+    UNKNOWN,
+    highest_peak,
+    innermost,
+    made_in,
+    memory_of,
+    peak_segment,
+)
 from workshop.memory.memory_record import MemoryRecord
 from workshop.memory.memory_run import MeasuredMemory
 from workshop.probe.memory.memory_notes import OldGraph, TensorKind, TensorRow
@@ -181,7 +189,7 @@ def _graph_kept(measured: MeasuredMemory, lines: list[GrowingLine], graph: OldGr
     device, at = lines[0].device if lines else "host", _place(holder, lines, graph)
     kind = LET_ALL_GO if by_itself > max(rate / 2, MIN_BYTES_A_STEP) else LET_GO
     about = {"who": holder or "Something", "operations": _operations(graph) if graph else ""}
-    peak = _peak_of(measured.record, device)
+    peak = highest_peak(measured.record, device.replace("host", "cpu"))  # what is in Python
     return MemoryFinding(kind, device, round(gained), peak, at, holder, bytes_a_step=rate, figures=about)
 
 
@@ -220,15 +228,9 @@ def _kept(record: MemoryRecord, line: GrowingLine) -> MemoryFinding:
         "drops": ", and drops nothing" if line.holder else "",
         "move": ", or move them to the CPU as they come" if line.device != "cpu" else "",
     }
-    kind, peak = EPOCH_KEPT if line.until == "epoch" else OUTPUTS_KEPT, _peak_of(record, line.device)
+    kind, peak = EPOCH_KEPT if line.until == "epoch" else OUTPUTS_KEPT, highest_peak(record, line.device)
     rate = line.bytes_a_step
     return MemoryFinding(kind, line.device, line.bytes, peak, at, line.holder, bytes_a_step=rate, figures=about)
-
-
-def _peak_of(record: MemoryRecord, place: str) -> int:
-    """The highest peak of a device, or that of the CPU for what is in Python; 0 if nothing was seen of it."""
-    device = "cpu" if place == "host" else place
-    return max((of.peak_bytes for each in record.segments for of in each.devices if of.device == device), default=0)
 
 
 def _views(record: MemoryRecord) -> Iterator[MemoryFinding]:

@@ -13,6 +13,7 @@ from torch.utils.checkpoint import checkpoint
 from workshop.probe.event_file import EventFile
 from workshop.probe.memory.allocator_events import AllocatorEvents
 from workshop.probe.memory.memory_notes import MemoryTrial
+from workshop.probe.memory.segment_table import highest
 from workshop.probe.memory.segments import Segments
 from workshop.probe.messages import SetStage, TryCheckpoints
 from workshop.probe.model_calls import ModelCalls
@@ -97,11 +98,7 @@ def _peak(run: Callable[[], object], device: torch.device, events: EventFile) ->
     changes = allocator.end()
     if changes is None:
         raise NothingToTryError("the script profiles itself")
-    total = most = 0
-    for _, size in changes:
-        total += size
-        most = max(most, total)
-    return most, spent_s
+    return highest([(0, 0), *changes])[1], spent_s
 
 
 def _wrap_blocks(model: nn.Module) -> None:

@@ -1,20 +1,25 @@
 """Tells who holds the tensors of a process: variables, what they lead to, and graphs."""
 
+import gc
 from bisect import bisect
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from types import FrameType
 from typing import Any, NamedTuple
 
 import torch
 
+from workshop.probe.backward_graph import saved_by_graphs
 from workshop.probe.internals import saved_tensors, sequence_number
 from workshop.probe.memory.holder_names import Holder, name_holders
-from workshop.probe.memory.inventory import MAX_NODES, tensors_of_python
 from workshop.probe.memory.memory_notes import OF_TRAINING, Group, TensorRow
+from workshop.probe.memory.segment_table import FIRST_STEPS
 from workshop.probe.memory.storage_lives import PLAIN, UNSEEN, Life, StorageLives, parts_of
 from workshop.probe.observations import WireFrame
+
+MAX_NODES = 200_000
+"""Nodes of graphs together, at most, that are gone through."""
 
 MAX_GROUPS = 24
 """Groups of tensors of which holders are looked for, at most: the largest ones."""
@@ -24,22 +29,6 @@ MAX_OLD_GRAPHS = 3
 
 MAX_KINDS, OF_EACH = 8, 4
 """Kinds of such graphs by the operation that they end with, and graphs of each kind, at most, that are looked at."""
-
-
-def group_of(life: Life) -> Group:
-    """Return the group that a storage belongs to."""
-    return life.device, life.kind, life.stack, str(life.dtype).removeprefix("torch.")
-
-
-@dataclass(frozen=True)
-class HolderOfGroup:
-    """Who holds most of a group's tensors, as far as some of them were looked at."""
-
-    holder: Holder
-    by_graph: bool
-    """As in `TensorRow`."""
-    steps: int
-    """From so many steps that are over it has some; of those that were not seen, it is not known from which."""
 
 
 class TensorHolders:
@@ -55,7 +44,7 @@ class TensorHolders:
         epoch_at: the sequence number of the first node of the epoch.
 
     Attributes:
-        by_group: the holder of most of a group's tensors.
+        by_group: the holder of most of a group's tensors, as far as some of them were looked at: fields of `TensorRow`.
         viewed: how much of a group's storages tensors of Python are views of.
         old_graphs: the fields of an `OldGraph` for each of the largest graphs that go back to earlier steps.
     """
@@ -70,9 +59,8 @@ class TensorHolders:
     ) -> None:
         self._frames = list(extra_frames)
         self._left_by = left_by
-        self._pythons: defaultdict[int, list[torch.Tensor]] = defaultdict(list)
-        self._roots: list[torch.Tensor] = []
-        self.viewed: defaultdict[Group, int] = defaultdict(int)
+        self._pythons, self._roots = defaultdict[int, list[torch.Tensor]](list), list[torch.Tensor]()
+        self.viewed = defaultdict[Group, int](int)
         for each in tensors_of_python():
             if type(each) in PLAIN and (life := lives.find(each)) is not None:
                 self._pythons[life.key].append(each)
@@ -82,14 +70,7 @@ class TensorHolders:
         self._root_of, self._nodes_of = self._walk()
         self.by_group = self._name_groups(lives)
         self.old_graphs = self._old_graphs(ends, epoch_at)
-        del (
-            self._pythons,
-            self._roots,
-            self._root_of,
-            self._nodes_of,
-            self._frames,
-            self._left_by,
-        )  # nothing is kept alive by this
+        del self._pythons, self._roots, self._root_of, self._nodes_of, self._frames  # nothing is kept alive by this
 
     def _walk(self) -> tuple[dict[int, int], list[list[Any]]]:
         """The newest root whose graph keeps each storage, by its address; and the nodes that belong to each root.
@@ -114,11 +95,11 @@ class TensorHolders:
             nodes_of.append(own)
         return root_of, nodes_of
 
-    def _name_groups(self, lives: StorageLives) -> dict[Group, HolderOfGroup]:
-        groups: defaultdict[Group, list[Life]] = defaultdict(list)
+    def _name_groups(self, lives: StorageLives) -> dict[Group, dict[str, Any]]:
+        groups = defaultdict[Group, list[Life]](list)
         for each in lives.alive.values():
             if each.kind not in OF_TRAINING:
-                groups[group_of(each)].append(each)
+                groups[each.group].append(each)
         largest = sorted(groups, key=lambda each: sum(life.size for life in groups[each]), reverse=True)[:MAX_GROUPS]
         asked: list[tuple[Life, bool, torch.Tensor]] = []
         for group in largest:
@@ -135,11 +116,10 @@ class TensorHolders:
                 held.add(id(tensor))
         for group, of_group in groups.items():
             self.viewed[group] = sum(self._viewed(each, held) for each in of_group)
-        of_groups: defaultdict[Group, dict[int, Life]] = defaultdict(dict)
+        of_groups = defaultdict[Group, dict[int, Life]](dict)
         for life, *_ in asked:
-            of_groups[group_of(life)][life.key] = life
-        holders = {group: self._holder_of_most(list(of.values()), found) for group, of in of_groups.items()}
-        return {group: holder for group, holder in holders.items() if holder is not None}
+            of_groups[life.group][life.key] = life
+        return {group: self._holder_of_most(list(of.values()), found) for group, of in of_groups.items()}
 
     def _typical(self, lives: list[Life]) -> list[Life]:
         """The oldest, one of the middle, and the newest of what earlier steps have left, or else of all."""
@@ -151,23 +131,25 @@ class TensorHolders:
         ordered = ordered or sorted(lives, key=lambda each: each.step)
         return list(dict.fromkeys([ordered[len(ordered) // 2], ordered[0], ordered[-1]]))
 
-    def _holder_of_most(self, asked: list[Life], found: dict[int, tuple[Holder, bool]]) -> HolderOfGroup | None:
-        """Who holds at least half of some storages of a group; None if nobody does."""
-        of_holders: defaultdict[tuple[str, bool, WireFrame], list[Life]] = defaultdict(list)
+    def _holder_of_most(self, asked: list[Life], found: dict[int, tuple[Holder, bool]]) -> dict[str, Any]:
+        """Who holds at least half of some storages of a group; empty if nobody does."""
+        of_holders = defaultdict[tuple[str, bool, WireFrame], list[Life]](list)
         for each in asked:
             if each.key in found:
                 holder, by_graph = found[each.key]
                 of_holders[holder.expression, by_graph, holder.frame].append(each)
-        if not of_holders:
-            return None
-        steps = {
-            key: {step for each in of if (step := self._left_by(each)) is not None} for key, of in of_holders.items()
-        }
-        most = max(of_holders, key=lambda each: (sum(life.size for life in of_holders[each]), len(steps[each])))
-        held = sum(each.size for each in of_holders[most])
-        if 2 * held < sum(each.size for each in asked):
-            return None
-        return HolderOfGroup(*found[of_holders[most][0].key], steps=len(steps[most]))
+
+        def held(lives: list[Life]) -> tuple[int, int]:
+            steps = {step for each in lives if (step := self._left_by(each)) is not None}
+            return sum(each.size for each in lives), len(steps)
+
+        most = max(of_holders.values(), key=held, default=[])
+        size, steps = held(most)
+        if not most or 2 * size < sum(each.size for each in asked):
+            return {}
+        holder, by_graph = found[most[0].key]
+        about = {"holder": holder.expression, "holder_stack": holder.stack, "holder_limit": holder.limit}
+        return {**about, "holder_steps": steps, "by_graph": by_graph}
 
     def _viewed(self, life: Life, held: set[int]) -> int:
         """How much of a storage tensors of Python are views of.
@@ -181,18 +163,13 @@ class TensorHolders:
 
     def with_holders(self, rows: Sequence[TensorRow]) -> list[TensorRow]:
         """Return rows with their holders."""
-        found = []
-        for each in rows:
-            about: dict[str, Any] = {"viewed_bytes": self.viewed[each.group]}
-            if held := self.by_group.get(each.group):
-                about |= {"holder": held.holder.expression, "holder_stack": held.holder.stack}
-                about |= {"holder_steps": held.steps, "holder_limit": held.holder.limit, "by_graph": held.by_graph}
-            found.append(replace(each, **about))
-        return found
+        return [
+            replace(each, viewed_bytes=self.viewed[each.group], **self.by_group.get(each.group, {})) for each in rows
+        ]
 
     def _old_graphs(self, ends: Sequence[int], epoch_at: int) -> list[dict[str, Any]]:
         """What each holder has of graphs that go back to earlier steps, counted at some graphs of each kind."""
-        kinds: defaultdict[str, list[_OldRoot]] = defaultdict(list)
+        kinds = defaultdict[str, list[_OldRoot]](list)
         for root, nodes in zip(self._roots, self._nodes_of, strict=True):
             numbers = [sequence_number(node) for node in nodes]
             old = [each for each in numbers if ends and 0 < each < ends[-1]]
@@ -201,27 +178,24 @@ class TensorHolders:
                 kinds[type(root.grad_fn).__name__].append(_OldRoot(root, len(old), of_epoch, by))
         largest = sorted(kinds.values(), key=lambda each: -sum(one.operations for one in each))[:MAX_KINDS]
         asked = [(each, of_kind) for of_kind in largest for each in _some(of_kind)]
-        counts: defaultdict[tuple[str, tuple[WireFrame, ...]], list[float]] = defaultdict(lambda: [0.0, 0.0])
-        steps: defaultdict[tuple[str, tuple[WireFrame, ...]], set[int]] = defaultdict(set)
+        held = defaultdict[tuple[str, tuple[WireFrame, ...]], list[tuple[float, float, set[int]]]](list)
         holders = name_holders([each.root for each, _ in asked], self._frames)
         for (each, of_kind), holder in zip(asked, holders, strict=True):
-            looked_at = sum(one.operations for one in _some(of_kind))
+            share = each.operations / sum(one.operations for one in _some(of_kind))
+            old_of_kind, of_epoch = (sum(figures) for figures in zip(*(one[1:3] for one in of_kind), strict=True))
             key = (holder.expression, holder.stack) if holder else ("", ())
-            steps[key] |= each.steps
-            count = counts[key]
-            count[0] += each.operations / looked_at * sum(one.operations for one in of_kind)
-            count[1] += each.operations / looked_at * sum(one.of_epoch for one in of_kind)
-        most = sorted(counts.items(), key=lambda each: each[1][0], reverse=True)[:MAX_OLD_GRAPHS]
-        return [
+            held[key].append((share * old_of_kind, share * of_epoch, each.steps))
+        found = [
             {
-                "holder": key[0],
-                "holder_stack": key[1],
-                "old_operations": round(old),
-                "epoch_operations": round(of_epoch),
-                "holder_steps": len(steps[key]),
+                "holder": holder,
+                "holder_stack": stack,
+                "old_operations": round(sum(each for each, _, _ in of)),
+                "epoch_operations": round(sum(each for _, each, _ in of)),
+                "holder_steps": len(set().union(*(each for _, _, each in of))),
             }
-            for key, (old, of_epoch) in most
+            for (holder, stack), of in held.items()
         ]
+        return sorted(found, key=lambda each: each["old_operations"], reverse=True)[:MAX_OLD_GRAPHS]
 
 
 class _OldRoot(NamedTuple):
@@ -247,3 +221,43 @@ def _views_first(tensors: Sequence[torch.Tensor]) -> list[torch.Tensor]:
     """A view of a storage, and a tensor that is none, if there are such."""
     views, others = ([each for each in tensors if each._is_view() == is_view][:1] for is_view in (True, False))
     return [*views, *others]
+
+
+def tensors_of_python() -> list[torch.Tensor]:
+    """Return every tensor that Python code can reach."""
+    kinds: dict[type, bool] = {}
+    found = []
+    for each in gc.get_objects():
+        kind = type(each)
+        is_one = kinds.get(kind)
+        if is_one is None:
+            is_one = kinds[kind] = torch.Tensor in getattr(kind, "__mro__", ())
+        if is_one:
+            found.append(each)
+    return found
+
+
+def adopt_unseen(lives: StorageLives) -> None:
+    """Take in what there is and was not seen: one like others is taken to be from the same line."""
+    alike: dict[Any, Life] = {}
+    pythons = tensors_of_python()
+    for key, life in (
+        *((_looks(each), lives.find(each)) for each in pythons),
+        *((_size(each), each) for each in lives.alive.values()),
+    ):
+        if life is not None and life.step >= FIRST_STEPS:
+            alike.setdefault(key, life)
+    for each in (*pythons, *saved_by_graphs(each for each in pythons if each.grad_fn is not None)):
+        if lives.find(each) is None and (found := lives.adopt(each, -1)) is not None:
+            like = alike.get(_looks(each)) or alike.get(_size(found))
+            if like is not None:
+                found.stack, found.kind, found.step = like.stack, like.kind, max(like.step, FIRST_STEPS)
+
+
+def _looks(tensor: torch.Tensor) -> Any:
+    """What tensors have in common that the same line has made."""
+    return str(tensor.device), tensor.dtype, tensor.shape, type(tensor.grad_fn)
+
+
+def _size(life: Life) -> Any:
+    return life.device, life.dtype, life.size
