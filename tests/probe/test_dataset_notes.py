@@ -17,22 +17,11 @@ from workshop.probe.event_file import EventFile
 from workshop.probe.memory.dataset_notes import AttributeCounts, WideBatches, note_touched, way_to_wide
 from workshop.probe.memory.memory_notes import AttributeObjects, TouchedAttribute, WideItems
 from workshop.probe.memory.process_memory import unshared
-from workshop.probe.memory.variables import attributes_of
 
 
 class Names:
     def __init__(self, names: object) -> None:
         self.names = names
-
-
-class Wrapped:
-    def __init__(self, dataset: object) -> None:
-        self.dataset = dataset
-
-
-def test_what_a_dataset_wraps_is_looked_into() -> None:
-    names = dict(attributes_of(Wrapped(Names(["a"]))))
-    assert names["dataset.dataset.names"] == ["a"]
 
 
 def notes(folder: Path) -> list[object]:

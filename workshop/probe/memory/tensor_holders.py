@@ -12,10 +12,10 @@ import torch
 
 from workshop.probe.backward_graph import saved_by_graphs
 from workshop.probe.internals import saved_tensors, sequence_number
-from workshop.probe.memory.holder_names import Holder, name_holders
 from workshop.probe.memory.memory_notes import OF_TRAINING, Group, TensorRow
 from workshop.probe.memory.segment_table import FIRST_STEPS
 from workshop.probe.memory.storage_lives import PLAIN, UNSEEN, Life, StorageLives, parts_of
+from workshop.probe.memory.variables import Variable, tensor_variables
 from workshop.probe.observations import WireFrame
 
 MAX_NODES = 200_000
@@ -57,8 +57,7 @@ class TensorHolders:
         extra_frames: Iterable[FrameType] = (),
         epoch_at: int = 0,
     ) -> None:
-        self._frames = list(extra_frames)
-        self._left_by = left_by
+        self._left_by, self._variables = left_by, tensor_variables(extra_frames)
         self._pythons, self._roots = defaultdict[int, list[torch.Tensor]](list), list[torch.Tensor]()
         self.viewed = defaultdict[Group, int](int)
         for each in tensors_of_python():
@@ -70,7 +69,7 @@ class TensorHolders:
         self._root_of, self._nodes_of = self._walk()
         self.by_group = self._name_groups(lives)
         self.old_graphs = self._old_graphs(ends, epoch_at)
-        del self._pythons, self._roots, self._root_of, self._nodes_of, self._frames  # nothing is kept alive by this
+        del self._pythons, self._roots, self._root_of, self._nodes_of, self._variables  # nothing is kept alive by this
 
     def _walk(self) -> tuple[dict[int, int], list[list[Any]]]:
         """The newest root whose graph keeps each storage, by its address; and the nodes that belong to each root.
@@ -107,15 +106,12 @@ class TensorHolders:
                 asked += [(life, False, tensor) for tensor in _views_first(self._pythons[life.key])]
                 if (root := self._root_of.get(life.key)) is not None:
                     asked.append((life, True, self._roots[root]))
-        named = name_holders([tensor for *_, tensor in asked], self._frames)
-        found: dict[int, tuple[Holder, bool]] = {}
-        held = set[int]()
-        for (life, by_graph, tensor), holder in zip(asked, named, strict=True):
-            if holder is not None:
+        found: dict[int, tuple[Variable, bool]] = {}
+        for life, by_graph, tensor in asked:
+            if (holder := self._variables.get(id(tensor))) is not None:
                 found.setdefault(life.key, (holder, by_graph))
-                held.add(id(tensor))
         for group, of_group in groups.items():
-            self.viewed[group] = sum(self._viewed(each, held) for each in of_group)
+            self.viewed[group] = sum(map(self._viewed, of_group))
         of_groups = defaultdict[Group, dict[int, Life]](dict)
         for life, *_ in asked:
             of_groups[life.group][life.key] = life
@@ -131,13 +127,13 @@ class TensorHolders:
         ordered = ordered or sorted(lives, key=lambda each: each.step)
         return list(dict.fromkeys([ordered[len(ordered) // 2], ordered[0], ordered[-1]]))
 
-    def _holder_of_most(self, asked: list[Life], found: dict[int, tuple[Holder, bool]]) -> dict[str, Any]:
+    def _holder_of_most(self, asked: list[Life], found: dict[int, tuple[Variable, bool]]) -> dict[str, Any]:
         """Who holds at least half of some storages of a group; empty if nobody does."""
         of_holders = defaultdict[tuple[str, bool, WireFrame], list[Life]](list)
         for each in asked:
             if each.key in found:
                 holder, by_graph = found[each.key]
-                of_holders[holder.expression, by_graph, holder.frame].append(each)
+                of_holders[holder.name, by_graph, holder.frame].append(each)
 
         def held(lives: list[Life]) -> tuple[int, int]:
             steps = {step for each in lives if (step := self._left_by(each)) is not None}
@@ -148,17 +144,17 @@ class TensorHolders:
         if not most or 2 * size < sum(each.size for each in asked):
             return {}
         holder, by_graph = found[most[0].key]
-        about = {"holder": holder.expression, "holder_stack": holder.stack, "holder_limit": holder.limit}
+        about = {"holder": holder.name, "holder_stack": holder.stack, "holder_limit": holder.limit}
         return {**about, "holder_steps": steps, "by_graph": by_graph}
 
-    def _viewed(self, life: Life, held: set[int]) -> int:
+    def _viewed(self, life: Life) -> int:
         """How much of a storage tensors of Python are views of.
 
         A tensor that was there before its views may have no holder but them. It counts if somebody is known to hold it.
         """
         tensors = self._pythons[life.key]
         views = [each for each in tensors if each._is_view()]
-        counted = [each for each in tensors if not views or each._is_view() or id(each) in held]
+        counted = [each for each in tensors if not views or each._is_view() or id(each) in self._variables]
         return min(sum(each.numel() * each.element_size() for each in counted), life.size)
 
     def with_holders(self, rows: Sequence[TensorRow]) -> list[TensorRow]:
@@ -179,11 +175,11 @@ class TensorHolders:
         largest = sorted(kinds.values(), key=lambda each: -sum(one.operations for one in each))[:MAX_KINDS]
         asked = [(each, of_kind) for of_kind in largest for each in _some(of_kind)]
         held = defaultdict[tuple[str, tuple[WireFrame, ...]], list[tuple[float, float, set[int]]]](list)
-        holders = name_holders([each.root for each, _ in asked], self._frames)
-        for (each, of_kind), holder in zip(asked, holders, strict=True):
+        for each, of_kind in asked:
+            holder = self._variables.get(id(each.root))
             share = each.operations / sum(one.operations for one in _some(of_kind))
             old_of_kind, of_epoch = (sum(figures) for figures in zip(*(one[1:3] for one in of_kind), strict=True))
-            key = (holder.expression, holder.stack) if holder else ("", ())
+            key = (holder.name, holder.stack) if holder else ("", ())
             held[key].append((share * old_of_kind, share * of_epoch, each.steps))
         found = [
             {
