@@ -203,7 +203,11 @@ def of_arrays(*last: HeldObject, batches: str = "float32", together: int = 300) 
 
 def test_arrays_whose_values_need_fewer_bytes_are_one_finding() -> None:
     [finding] = of_arrays(array(narrower="float32"), array(narrower="float32", holder="future"))
-    assert (finding.kind, finding.holder, finding.gain_bytes) == (number_types.EXACT_IN_FLOAT32, "past", (32 + 32) * MIB)
+    assert (finding.kind, finding.holder, finding.gain_bytes) == (
+        number_types.EXACT_IN_FLOAT32,
+        "past",
+        (32 + 32) * MIB,
+    )
     assert finding.words.startswith("past (1000 x 96) is float64, and the values looked at are exact in float32, too.")
     assert finding.words.endswith(" The same goes for future.")
     assert of_arrays(array(rounds_well=True), together=3000) == [], "it may be something else"

@@ -1,13 +1,16 @@
 """The line that makes most of a peak, and the first one where several make about as much."""
 
 from dataclasses import replace
+from pathlib import Path
 
+import pytest
 from made_memory import row, segment
 
 from workshop.memory.memory_lines import DevicePeak, device_peaks
 from workshop.memory.memory_record import MemoryRecord
 from workshop.probe.memory.memory_notes import TensorRow
 from workshop.probe.observations import WireFrame
+from workshop.runs.staged_run import keep_sources
 
 Made = tuple[TensorRow, tuple[WireFrame, ...]]
 
@@ -55,3 +58,16 @@ def test_other_functions_and_the_training_itself_do_not_count() -> None:
     assert largest_lines(made_by(8, 40), made_by(3, 40, "forward")) in ([8], [3])
     assert largest_lines(made_by(8, 4), made_by(3, 40, kind="parameters")) == [8]
     assert largest_lines() == []
+
+
+@pytest.mark.parametrize("name", ["train.py", "layers.py", "blocks/__init__.py"])
+def test_lines_are_quoted_as_they_ran_although_they_are_edited_meanwhile(name: str, tmp_path: Path) -> None:
+    (tmp_path / "blocks").mkdir()
+    for each, text in (("train", "import layers\n"), ("layers", "import blocks\n"), ("blocks/__init__", "")):
+        (tmp_path / f"{each}.py").write_text(f"{text}x = before()\n")
+    keep_sources(str(tmp_path / "train.py"), "--epochs", "3")
+    (tmp_path / name).write_text("import torch\n\nx = after()\n")
+    line = 1 if name.startswith("blocks") else 2
+    made = row("activations", 9), (("main", str(tmp_path / name), line),)
+    record = MemoryRecord(stacks=[made[1]])
+    assert [each.text for each in DevicePeak(record, segment(5, made[0]), "cpu").lines] == ["x = before()"]
