@@ -13,10 +13,10 @@ from workshop.memory.memory_causes import memory_findings
 from workshop.memory.memory_findings import MemoryFinding
 from workshop.memory.memory_lines import DevicePeak, device_peaks, devices_of, highest_peak
 from workshop.memory.memory_run import MeasuredMemory
-from workshop.probe.memory.memory_notes import HeldObject, SegmentName
+from workshop.probe.memory.memory_notes import MIN_HELD, HeldObject, SegmentName
 
-MIN_HELD, MAX_HELD = 1 << 20, 10
-"""Bytes of a container or an array, at least, and their number, at most, that are shown."""
+MAX_HELD = 10
+"""Containers and arrays, at most, that are shown."""
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,14 @@ from workshop.file_kind import SNAPSHOT, kind_of, wrong_kind
 from workshop.memory.host_watch import HostWatch
 from workshop.memory.memory_record import MemoryRecord
 from workshop.memory.memory_run import MeasuredMemory
-from workshop.probe.memory.memory_notes import MemorySegment, SegmentName, TensorKind, TensorRow, TensorsOfDevice
+from workshop.probe.memory.memory_notes import (
+    MAX_POINTS,
+    MemorySegment,
+    SegmentName,
+    TensorKind,
+    TensorRow,
+    TensorsOfDevice,
+)
 from workshop.probe.observations import WireFrame
 from workshop.probe.user_code import is_user_code
 
@@ -28,9 +35,6 @@ WRITES_ONE = "torch.cuda.memory._dump_snapshot writes one"
 
 ALLOCATES, FREES, FAILS = "alloc", "free_completed", "oom"
 """The events of a record in which memory is taken and given back, and that of an allocation that has failed."""
-
-MAX_POINTS = 500
-"""Points of a curve, at most."""
 
 NOTE = (
     "This is a snapshot of torch: it says where memory was allocated, but not what for, nor who holds it. So no causes "

@@ -9,8 +9,8 @@ import torch
 
 from workshop.probe.internals import saved_tensors
 
-MAX_OPERATIONS = 20_000
-"""The number of operations at which a graph is cut."""
+MAX_OPERATIONS, MAX_KEPT = 20_000, 200_000
+"""The number of operations at which a graph is cut, and where only what is kept is asked for."""
 
 
 class BackwardGraph:
@@ -70,5 +70,5 @@ def following_of(node: Any) -> set[Any]:
 
 def saved_by_graphs(roots: Iterable[torch.Tensor]) -> list[torch.Tensor]:
     """Return the tensors that the graphs of some tensors keep for a backward pass, however long these are."""
-    nodes = nodes_below((each.grad_fn for each in roots if each.grad_fn is not None), most=10 * MAX_OPERATIONS)
+    nodes = nodes_below((each.grad_fn for each in roots if each.grad_fn is not None), MAX_KEPT)
     return [kept for node in nodes for kept in saved_tensors(node) if isinstance(kept, torch.Tensor)]

@@ -21,7 +21,7 @@ from workshop.memory.memory_lines import (
 )
 from workshop.memory.memory_record import MemoryRecord
 from workshop.memory.memory_run import MeasuredMemory
-from workshop.probe.memory.memory_notes import MemorySegment, SegmentName, TensorKind, TensorRow
+from workshop.probe.memory.memory_notes import FIRST_STEPS, MemorySegment, SegmentName, TensorKind, TensorRow
 from workshop.probe.observations import WireFrame
 
 REPLAYED = "measured: the allocations of a recorded step, replayed without it"
@@ -100,9 +100,6 @@ IN_STEPS = (GRADIENTS_KEPT, KEPT_INTO_NEXT_STEP, UNUSED_GRAPH, ZERO_GRADIENTS, G
 ALSO_IN_THE_LAST = (UNUSED_GRAPH, ZERO_GRADIENTS)
 """Causes that must hold in the last recorded step, too: a part may be trained later."""
 
-MIN_STEP = 2
-"""The number of a step, at least: in the first ones, there are no gradients and no state when they begin."""
-
 MIN_SHARE_OF_OUTPUTS = 0.2
 """Share of the peak, at least: what is asked of a validation in the end, as a score of each sample, may be kept."""
 
@@ -127,7 +124,7 @@ def find(measured: MeasuredMemory) -> Iterator[MemoryFinding]:
 def _in_steps(record: MemoryRecord, device: str) -> Iterator[MemoryFinding]:
     """Yield what the replays of recorded steps have shown."""
     recorded = {each.step for each in record.training}
-    steps = [each for each in record.training if each.step >= MIN_STEP and not each.is_last]
+    steps = [each for each in record.training if each.step >= FIRST_STEPS and not each.is_last]
     having = [each for each in steps if has_device(each, device)]
     for kind in IN_STEPS:
         segments = having

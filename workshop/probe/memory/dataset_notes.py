@@ -17,8 +17,7 @@ from workshop.probe.changed_loaders import start_method_of
 from workshop.probe.event_file import EventFile
 from workshop.probe.listener import Listener
 from workshop.probe.loader_hooks import LoaderHooks
-from workshop.probe.memory.array_content import MIN_ARRAY
-from workshop.probe.memory.memory_notes import MIN_OBJECTS, AttributeObjects, TouchedAttribute, WideItems
+from workshop.probe.memory.memory_notes import MIN_HELD, MIN_OBJECTS, AttributeObjects, TouchedAttribute, WideItems
 from workshop.probe.memory.object_sizes import SAMPLES, count_objects, describe_container, entries_of
 from workshop.probe.memory.process_memory import private_bytes
 from workshop.probe.memory.variables import attributes_of, classes_of, innermost_dataset, owner_of
@@ -92,7 +91,7 @@ class AttributeCounts(Listener):
                 continue
             count = count_objects(value)
             arrays = count.array_bytes if method != "fork" else 0
-            if count.objects >= MIN_OBJECTS or arrays >= MIN_ARRAY:
+            if count.objects >= MIN_OBJECTS or arrays >= MIN_HELD:
                 found.addresses[name] = [id(each) for each in entries or ()]
                 self._events.write(
                     AttributeObjects,

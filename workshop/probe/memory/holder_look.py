@@ -11,9 +11,8 @@ import torch
 from workshop.probe.event_file import EventFile
 from workshop.probe.internals import sequence_number
 from workshop.probe.memory.host_objects import note_host_objects
-from workshop.probe.memory.memory_notes import OldGraph, TensorRow
+from workshop.probe.memory.memory_notes import FIRST_STEPS, OldGraph, TensorRow
 from workshop.probe.memory.process_memory import noting_own_pages
-from workshop.probe.memory.segment_table import FIRST_STEPS
 from workshop.probe.memory.storage_lives import UNSEEN, Life, StorageLives
 from workshop.probe.memory.tensor_holders import TensorHolders, adopt_unseen
 

@@ -12,7 +12,6 @@ from torch.utils.data import Dataset
 
 from workshop.probe.event_file import EventFile
 from workshop.probe.memory.array_content import (
-    MIN_ARRAY,
     STRETCH,
     content_of,
     loaded_numpy,
@@ -20,7 +19,7 @@ from workshop.probe.memory.array_content import (
     places_in,
     repeats,
 )
-from workshop.probe.memory.memory_notes import LRU_CACHE, HeldObject, HeldObjects
+from workshop.probe.memory.memory_notes import LRU_CACHE, MIN_HELD, HeldObject, HeldObjects
 from workshop.probe.memory.object_sizes import count_objects, kept_by_cache
 from workshop.probe.memory.process_memory import is_of_file
 from workshop.probe.memory.variables import (
@@ -69,7 +68,7 @@ def objects_of_worker(dataset: Any) -> Iterator[HeldObject]:
     for place in places:
         with suppress(Exception):  # the worker has changed it meanwhile, or it is like nothing else
             array = _own_array(place.value) if place.name.startswith("dataset.") else None  # others may be of an item
-            if array is not None and array.nbytes >= MIN_ARRAY:
+            if array is not None and array.nbytes >= MIN_HELD:
                 yield _noted(place, len(array), array.nbytes)
             elif (container := _opened(place.value)) and container[0] >= MIN_LENGTH and not _is_limited(place.value):
                 yield _newest_of(place, *container)
@@ -157,7 +156,7 @@ def _numbers(places: list[Variable]) -> Iterator[HeldObject]:
     arrays, tensors = dict[int, tuple[Variable, Any]](), list[tuple[Variable, Any]]()
     for place in places:
         array = _own_array(place.value)
-        if array is not None and array.nbytes >= MIN_ARRAY:
+        if array is not None and array.nbytes >= MIN_HELD:
             arrays.setdefault(id(array), (place, array))
         elif type(place.value) is torch.Tensor and _is_whole(place.value):
             tensors.append((place, place.value.detach()))
@@ -188,7 +187,7 @@ def _held_by(datasets: list[Any]) -> Iterator[Any]:
 def _is_whole(tensor: torch.Tensor) -> bool:
     """Whether a tensor has all of a large storage that is in memory, and no file's: reading that may take long."""
     with suppress(Exception):  # it has no storage
-        is_plain = tensor.device.type == "cpu" and tensor.is_contiguous() and tensor.nbytes >= MIN_ARRAY
+        is_plain = tensor.device.type == "cpu" and tensor.is_contiguous() and tensor.nbytes >= MIN_HELD
         return is_plain and tensor.nbytes == tensor.untyped_storage().nbytes() and not is_of_file(tensor.data_ptr())
     return False
 
@@ -222,7 +221,7 @@ def _arrays_of_generators(places: list[Variable]) -> Iterator[HeldObject]:
     found = dict[tuple[str, WireFrame], dict[int, Any]]()
     for place in places:
         array = _own_array(place.value) if place.frame[1] and place.frame[0] != "<module>" else None
-        if array is not None and array.nbytes >= MIN_ARRAY:
+        if array is not None and array.nbytes >= MIN_HELD:
             function, file, _ = place.frame  # the line is where it has come to
             found.setdefault((place.name, (function, file, 0)), {})[id(array)] = array
     for (name, frame), arrays in found.items():

@@ -37,8 +37,14 @@ OF_TRAINING = (TensorKind.PARAMETERS, TensorKind.GRADIENTS, TensorKind.OPTIMIZER
 MAX_VALIDATIONS = 3
 """So many validations are recorded, the first ones."""
 
-MIN_OBJECTS = 10_000
-"""Python objects, at least, that an attribute or a container has to be told of for them."""
+FIRST_STEPS = 2
+"""What is allocated in so many steps may stay for good, such as gradients and the state of an optimizer."""
+
+MIN_OBJECTS, MIN_HELD = 10_000, 1 << 20
+"""Python objects, and bytes of a container or an array, at least, that are told of."""
+
+MAX_POINTS = 240
+"""Points of a curve, about, at most."""
 
 LRU_CACHE = "lru_cache"
 """The type of a container that is the cache of a function."""

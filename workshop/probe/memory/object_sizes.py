@@ -13,8 +13,8 @@ import torch
 SAMPLES = (200, 10, 4, 2)
 """Entries of a container that are looked at, at most, and of the containers in it, and in those: the script waits."""
 
-NUMBER_BYTES, KEY_BYTES = 8, 50
-"""Bytes of a number in an array, and about those of a key of a dict."""
+KEY_BYTES = 50
+"""Bytes of a key of a dict, about."""
 
 ENTRY_TYPES = ("_lru_list_elem", "_lru_cache_wrapper")
 
@@ -77,7 +77,7 @@ def _own(value: Any) -> list[float]:
             tensor = value.untyped_storage().nbytes() if value.device.type == "cpu" else 0
         elif isinstance(value.nbytes, int):
             array = value.nbytes
-    content = len(value) if isinstance(value, (str, bytes)) else NUMBER_BYTES * isinstance(value, (int, float))
+    content = len(value) if isinstance(value, (str, bytes)) else 8 * isinstance(value, (int, float))
     return [1, max(sys.getsizeof(value) - array, 0), content, array, tensor]
 
 

@@ -16,9 +16,8 @@ MAPS = "/proc/self/maps"
 SHARED = ("/dev/shm/", "/dev/zero", "/memfd:", "/SYSV")
 """Where memory is that processes share, in place of a file."""
 
-PAGE_BYTES, IS_OURS, IS_PRESENT = 8, 1 << 56, 1 << 63
-"""Of each page there are so many bytes in that file; these bits say that no other process has it, and that it is in
-memory."""
+IS_OURS, IS_PRESENT = 1 << 56, 1 << 63
+"""The bits of the 8 bytes of a page in that file: no other process has it, and it is in memory."""
 
 
 def private_bytes() -> int:
@@ -86,5 +85,5 @@ def _pages(addresses: Sequence[int]) -> list[int]:
     if not os.path.exists(PAGES):
         return []
     with open(PAGES, "rb", buffering=0) as file:
-        said = [os.pread(file.fileno(), PAGE_BYTES, each // PAGESIZE * PAGE_BYTES) for each in addresses]
+        said = [os.pread(file.fileno(), 8, each // PAGESIZE * 8) for each in addresses]
     return [int.from_bytes(each, "little") for each in said]

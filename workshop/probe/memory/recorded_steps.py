@@ -1,5 +1,6 @@
 """Decides what is recorded: the first steps, later ones where it is cheap, one if it is asked for, and validations."""
 
+from collections import deque
 from statistics import median
 from time import monotonic  # the script may replace that of the module
 from typing import Any
@@ -24,9 +25,6 @@ ALSO_RECORDED, MIN_PLAIN = (2, 3), 3
 how long they take. Of two in a row, the second shows what is kept of the first; the allocator is not asked in it, as
 scopes of the first may still be open."""
 
-MAX_PLAIN = 31
-"""Steps, at most, that were not recorded and whose times are remembered."""
-
 MIN_CALLS = 3
 """Calls of a model, at least, that are followed in each of the first validations."""
 
@@ -46,7 +44,7 @@ class RecordedSteps(Listener):
     def __init__(self, segments: Segments) -> None:
         self._segments = segments
         self.is_last_wanted = self.is_put_off = self._was_recorded = self._was_last = False
-        self._plain_s: list[float] = []
+        self._plain_s = deque[float](maxlen=31)  # of the last steps that were not recorded
         self._next_s = self._ended_s = monotonic()
 
     def on_begin(self) -> None:
@@ -99,7 +97,7 @@ class RecordedSteps(Listener):
             excess_s = now - self._ended_s - (median(self._plain_s) if self._plain_s else 0.0)
             self._next_s = now + max(excess_s, 0.0) / MAX_OVERHEAD
         else:
-            self._plain_s = [*self._plain_s[1 - MAX_PLAIN :], (now - self._ended_s) / steps]
+            self._plain_s.append((now - self._ended_s) / steps)
         self._ended_s = now
         segments.lives.step = segments.steps
         if segments.lives.fault is None and self._is_due(now):

@@ -7,14 +7,8 @@ from typing import NamedTuple
 
 import torch
 
-from workshop.probe.memory.memory_notes import Group, TensorKind, TensorRow, TensorsOfDevice
+from workshop.probe.memory.memory_notes import FIRST_STEPS, MAX_POINTS, Group, TensorKind, TensorRow, TensorsOfDevice
 from workshop.probe.memory.storage_lives import Life, StorageLives
-
-FIRST_STEPS = 2
-"""What is allocated in so many steps may stay for good, such as the state of an optimizer."""
-
-MAX_POINTS = 240
-"""A curve has no more points than about this."""
 
 CPU = "cpu"
 

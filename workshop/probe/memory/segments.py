@@ -12,8 +12,8 @@ from torch.optim.optimizer import Optimizer
 from workshop.probe.event_file import EventFile
 from workshop.probe.memory.allocator_events import AllocatorEvents
 from workshop.probe.memory.holder_look import HolderLook
-from workshop.probe.memory.memory_notes import LowerPeak, MemorySegment, SegmentName, TensorKind
-from workshop.probe.memory.segment_table import FIRST_STEPS, SegmentTable
+from workshop.probe.memory.memory_notes import FIRST_STEPS, LowerPeak, MemorySegment, SegmentName, TensorKind
+from workshop.probe.memory.segment_table import SegmentTable
 from workshop.probe.memory.storage_lives import Life, StorageLives
 from workshop.probe.memory.unneeded import Unneeded
 from workshop.probe.sharding import inner_optimizer

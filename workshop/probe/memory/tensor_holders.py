@@ -6,29 +6,19 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from types import FrameType
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 
-from workshop.probe.backward_graph import saved_by_graphs
+from workshop.probe.backward_graph import MAX_KEPT, saved_by_graphs
 from workshop.probe.internals import saved_tensors, sequence_number
-from workshop.probe.memory.memory_notes import OF_TRAINING, Group, TensorRow
-from workshop.probe.memory.segment_table import FIRST_STEPS
-from workshop.probe.memory.storage_lives import PLAIN, UNSEEN, Life, StorageLives, parts_of
+from workshop.probe.memory.memory_notes import FIRST_STEPS, OF_TRAINING, Group, TensorRow
+from workshop.probe.memory.storage_lives import PLAIN, Life, StorageLives, parts_of
 from workshop.probe.memory.variables import Variable, tensor_variables
 from workshop.probe.observations import WireFrame
 
-MAX_NODES = 200_000
-"""Nodes of graphs together, at most, that are gone through."""
-
-MAX_GROUPS = 24
-"""Groups of tensors of which holders are looked for, at most: the largest ones."""
-
 MAX_OLD_GRAPHS = 3
 """Holders of graphs that go back to earlier steps, at most, that are told."""
-
-MAX_KINDS, OF_EACH = 8, 4
-"""Kinds of such graphs by the operation that they end with, and graphs of each kind, at most, that are looked at."""
 
 
 class TensorHolders:
@@ -44,7 +34,7 @@ class TensorHolders:
         epoch_at: the sequence number of the first node of the epoch.
 
     Attributes:
-        by_group: the holder of most of a group's tensors, as far as some of them were looked at: fields of `TensorRow`.
+        by_group: the holder of most of a group's tensors, in the fields of `TensorRow`.
         viewed: how much of a group's storages tensors of Python are views of.
         old_graphs: the fields of an `OldGraph` for each of the largest graphs that go back to earlier steps.
     """
@@ -81,7 +71,7 @@ class TensorHolders:
         seen = set[Any]()
         for number, root in enumerate(self._roots):
             own, ahead = [], [root.grad_fn]
-            while ahead and len(seen) < MAX_NODES:
+            while ahead and len(seen) < MAX_KEPT:
                 node = ahead.pop()
                 if node in seen:
                     continue
@@ -99,53 +89,39 @@ class TensorHolders:
         for each in lives.alive.values():
             if each.kind not in OF_TRAINING:
                 groups[each.group].append(each)
-        largest = sorted(groups, key=lambda each: sum(life.size for life in groups[each]), reverse=True)[:MAX_GROUPS]
-        asked: list[tuple[Life, bool, torch.Tensor]] = []
-        for group in largest:
-            for life in self._typical(groups[group]):
-                asked += [(life, False, tensor) for tensor in _views_first(self._pythons[life.key])]
-                if (root := self._root_of.get(life.key)) is not None:
-                    asked.append((life, True, self._roots[root]))
-        found: dict[int, tuple[Variable, bool]] = {}
-        for life, by_graph, tensor in asked:
-            if (holder := self._variables.get(id(tensor))) is not None:
-                found.setdefault(life.key, (holder, by_graph))
         for group, of_group in groups.items():
             self.viewed[group] = sum(map(self._viewed, of_group))
-        of_groups = defaultdict[Group, dict[int, Life]](dict)
-        for life, *_ in asked:
-            of_groups[life.group][life.key] = life
-        return {group: self._holder_of_most(list(of.values()), found) for group, of in of_groups.items()}
+        return {group: self._holder_of_most(of_group) for group, of_group in groups.items()}
 
-    def _typical(self, lives: list[Life]) -> list[Life]:
-        """The oldest, one of the middle, and the newest of what earlier steps have left, or else of all."""
-        by_step = {step: each for each in lives if (step := self._left_by(each)) is not None}
-        unseen = by_step.pop(UNSEEN, None)
-        ordered = [by_step[step] for step in sorted(by_step)] or ([unseen] if unseen else [])
-        if unseen is not None and len(ordered) == 1 and unseen is not ordered[0]:
-            ordered.append(unseen)
-        ordered = ordered or sorted(lives, key=lambda each: each.step)
-        return list(dict.fromkeys([ordered[len(ordered) // 2], ordered[0], ordered[-1]]))
-
-    def _holder_of_most(self, asked: list[Life], found: dict[int, tuple[Variable, bool]]) -> dict[str, Any]:
-        """Who holds at least half of some storages of a group; empty if nobody does."""
+    def _holder_of_most(self, lives: list[Life]) -> dict[str, Any]:
+        """Who holds at least half of what earlier steps have left, or else of all; empty if nobody does."""
+        lives = [each for each in lives if self._left_by(each) is not None] or lives
         of_holders = defaultdict[tuple[str, bool, WireFrame], list[Life]](list)
-        for each in asked:
-            if each.key in found:
-                holder, by_graph = found[each.key]
+        for each in lives:
+            if held := self._held(each):
+                holder, by_graph = held
                 of_holders[holder.name, by_graph, holder.frame].append(each)
 
-        def held(lives: list[Life]) -> tuple[int, int]:
-            steps = {step for each in lives if (step := self._left_by(each)) is not None}
-            return sum(each.size for each in lives), len(steps)
+        def weight(of: list[Life]) -> tuple[int, int]:
+            steps = {step for each in of if (step := self._left_by(each)) is not None}
+            return sum(each.size for each in of), len(steps)
 
-        most = max(of_holders.values(), key=held, default=[])
-        size, steps = held(most)
-        if not most or 2 * size < sum(each.size for each in asked):
+        most = max(of_holders.values(), key=weight, default=[])
+        size, steps = weight(most)
+        if not most or not (held := self._held(most[0])) or 2 * size < sum(each.size for each in lives):
             return {}
-        holder, by_graph = found[most[0].key]
+        holder, by_graph = held
         about = {"holder": holder.name, "holder_stack": holder.stack, "holder_limit": holder.limit}
         return {**about, "holder_steps": steps, "by_graph": by_graph}
+
+    def _held(self, life: Life) -> tuple[Variable, bool] | None:
+        """Who holds a storage, by a view of it if there is one, and whether a graph does that the holder has."""
+        views_first = sorted(self._pythons[life.key], key=lambda each: not each._is_view())
+        held = [(self._variables[id(each)], False) for each in views_first if id(each) in self._variables]
+        root = self._root_of.get(life.key)
+        if root is not None and id(self._roots[root]) in self._variables:
+            held.append((self._variables[id(self._roots[root])], True))
+        return held[0] if held else None
 
     def _viewed(self, life: Life) -> int:
         """How much of a storage tensors of Python are views of.
@@ -164,59 +140,23 @@ class TensorHolders:
         ]
 
     def _old_graphs(self, ends: Sequence[int], epoch_at: int) -> list[dict[str, Any]]:
-        """What each holder has of graphs that go back to earlier steps, counted at some graphs of each kind."""
-        kinds = defaultdict[str, list[_OldRoot]](list)
+        """What each holder has of graphs that go back to earlier steps: operations that belong to no newer root."""
+        held = defaultdict[tuple[str, tuple[WireFrame, ...]], list[int]](list)
         for root, nodes in zip(self._roots, self._nodes_of, strict=True):
-            numbers = [sequence_number(node) for node in nodes]
-            old = [each for each in numbers if ends and 0 < each < ends[-1]]
-            if old:
-                of_epoch, by = sum(each >= epoch_at for each in old), {bisect(ends, each) for each in old}
-                kinds[type(root.grad_fn).__name__].append(_OldRoot(root, len(old), of_epoch, by))
-        largest = sorted(kinds.values(), key=lambda each: -sum(one.operations for one in each))[:MAX_KINDS]
-        asked = [(each, of_kind) for of_kind in largest for each in _some(of_kind)]
-        held = defaultdict[tuple[str, tuple[WireFrame, ...]], list[tuple[float, float, set[int]]]](list)
-        for each, of_kind in asked:
-            holder = self._variables.get(id(each.root))
-            share = each.operations / sum(one.operations for one in _some(of_kind))
-            old_of_kind, of_epoch = (sum(figures) for figures in zip(*(one[1:3] for one in of_kind), strict=True))
-            key = (holder.name, holder.stack) if holder else ("", ())
-            held[key].append((share * old_of_kind, share * of_epoch, each.steps))
-        found = [
+            if old := [number for each in nodes if ends and 0 < (number := sequence_number(each)) < ends[-1]]:
+                holder = self._variables.get(id(root))
+                held[(holder.name, holder.stack) if holder else ("", ())] += old
+        largest = sorted(held.items(), key=lambda each: len(each[1]), reverse=True)[:MAX_OLD_GRAPHS]
+        return [
             {
                 "holder": holder,
                 "holder_stack": stack,
-                "old_operations": round(sum(each for each, _, _ in of)),
-                "epoch_operations": round(sum(each for _, each, _ in of)),
-                "holder_steps": len(set().union(*(each for _, _, each in of))),
+                "old_operations": len(old),
+                "epoch_operations": sum(each >= epoch_at for each in old),
+                "holder_steps": len({bisect(ends, each) for each in old}),
             }
-            for (holder, stack), of in held.items()
+            for (holder, stack), old in largest
         ]
-        return sorted(found, key=lambda each: each["old_operations"], reverse=True)[:MAX_OLD_GRAPHS]
-
-
-class _OldRoot(NamedTuple):
-    """A tensor whose graph goes back to earlier steps."""
-
-    root: torch.Tensor
-    operations: int
-    """Those of its graph that are of earlier steps, and belong to no newer root."""
-    of_epoch: int
-    """Those of them that are of the present epoch."""
-    steps: set[int]
-    """The steps that have made them."""
-
-
-def _some(roots: list[_OldRoot]) -> list[_OldRoot]:
-    """The largest of some graphs, and others from all over the time."""
-    step = max(len(roots) // (OF_EACH - 1), 1)
-    largest = max(roots, key=lambda each: each.operations)
-    return [largest, *(each for each in roots[::step] if each is not largest)][:OF_EACH]
-
-
-def _views_first(tensors: Sequence[torch.Tensor]) -> list[torch.Tensor]:
-    """A view of a storage, and a tensor that is none, if there are such."""
-    views, others = ([each for each in tensors if each._is_view() == is_view][:1] for is_view in (True, False))
-    return [*views, *others]
 
 
 def tensors_of_python() -> list[torch.Tensor]:
