@@ -70,7 +70,6 @@ def largest_batch(measured: MeasuredMemory) -> LargestBatch | None:
 
 
 def _device_of_model(steps: list[MemorySegment]) -> str | None:
-    """The device that has most of the parameters."""
     sizes = Counter[str]()
     for each in (row for step in steps for row in step.at_peak if row.kind == TensorKind.PARAMETERS):
         sizes[each.device] += each.bytes

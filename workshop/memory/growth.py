@@ -152,7 +152,6 @@ def _held(line: GrowingLine) -> object:
 
 
 def _recorded_in_epoch(steps: list[MemorySegment], last: MemorySegment) -> int:
-    """The number of recorded steps in an epoch, up to one of them."""
     return sum(each.epoch == last.epoch and each.step <= last.step for each in steps)
 
 

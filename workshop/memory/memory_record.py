@@ -40,7 +40,7 @@ class MemoryRecord:
     objects: list[AttributeObjects] = field(default_factory=list)
     touched: list[TouchedAttribute] = field(default_factory=list)
     wide_items: list[WideItems] = field(default_factory=list)
-    trials: dict[str, MemoryTrial] = field(default_factory=dict)
+    checkpoints: MemoryTrial | None = None
     workers: dict[int, list[WorkerContainers]] = field(default_factory=lambda: defaultdict(list))
     """By the process of the worker."""
     iterated: list[LoaderIterated] = field(default_factory=list)
@@ -129,7 +129,7 @@ def _enter(found: MemoryRecord, event: object) -> None:
         case OldGraph(validation=True):
             found.validation_graphs.append(event)
         case MemoryTrial():
-            found.trials[event.name] = event
+            found.checkpoints = event
         case WorkerContainers():
             found.workers[event.pid].append(event)
         case LoaderMade():

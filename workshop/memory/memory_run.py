@@ -118,7 +118,6 @@ def _go_into_epoch(run: StagedRun) -> None:
 
 
 def _try(run: StagedRun) -> None:
-    """Try what would need less."""
     if not run.ended:
         run.script.tell("trying what would need less")
         for each in (TouchDatasets(), TryCheckpoints()):

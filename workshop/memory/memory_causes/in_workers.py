@@ -141,7 +141,7 @@ def _in_workers(
     sizes = [
         max(each.private_bytes - each.untouched_bytes, 0)
         for each in measured.record.touched
-        if each.attribute == attribute and (each.pid, each.loader) in loaders and not each.error
+        if each.attribute == attribute and (each.pid, each.loader) in loaders
     ]
     notes = [note for of_worker in measured.record.workers.values() for note in of_worker]
     shares = [dict(each.unshared).get(attribute, 0.0) for each in notes if (each.trainer, each.loader) in loaders]
@@ -212,7 +212,6 @@ def _grown(
 
 
 def _kind_of(held: HeldObject, epochs: int) -> MemoryCause:
-    """The cause of what grows in workers."""
     if held.asked and epochs > 1 and held.answered < MIN_ANSWERED * held.asked:
         return USELESS_CACHE
     if held.container == "ndarray":

@@ -154,7 +154,6 @@ def _replayed(
 
 
 def _line_of_gradients(record: MemoryRecord) -> WireFrame:
-    """The line that has computed the gradients."""
     for segment in reversed(record.training):
         lines = [each for each in lines_of(record, segment, segment.at_end) if each.kind == TensorKind.GRADIENTS]
         if lines and lines[0].file:
@@ -229,10 +228,8 @@ def _outputs(record: MemoryRecord, device: str) -> Iterator[MemoryFinding]:
 
 def _checkpointing(record: MemoryRecord) -> Iterator[MemoryFinding]:
     """Yield what was tried, if it needed less."""
-    trial = record.trials.get(CHECKPOINTING.name)
-    if not trial or trial.error or not trial.applies or trial.device not in devices_of(record):
-        return
-    if trial.changed_bytes < trial.as_it_is_bytes:
+    trial = record.checkpoints
+    if trial and trial.changed_bytes < trial.as_it_is_bytes and trial.device in devices_of(record):
         steps = [each for each in record.training if has_device(each, trial.device)]
         peak = max((memory_of(each, trial.device).peak_bytes for each in steps), default=0)
         about = {"about": trial.about, "slower": trial.changed_s / max(trial.as_it_is_s, 1e-9)}

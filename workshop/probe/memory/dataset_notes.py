@@ -5,6 +5,7 @@ import os
 import select
 import signal
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import chain, islice
 from typing import Any
@@ -119,15 +120,10 @@ class AttributeCounts(Listener):
 
 def note_touched(loader: int, name: str, value: Any, events: EventFile) -> None:
     """Go through an attribute in a forked process, and note how much more memory is private to it then."""
-    touched = untouched = 0
-    failed = ""
-    try:
+    with suppress(OSError, ValueError, MemoryError):  # then it was not tried
         ensure_free(count_objects(value).bytes, torch.device("cpu"))
-        touched, untouched = _in_fork(value), _in_fork(None)
-    except (OSError, ValueError, MemoryError) as error:
-        touched, failed = 0, f"{type(error).__name__}: {error}"
-    sizes = {"private_bytes": touched, "untouched_bytes": untouched}
-    events.write(TouchedAttribute, attribute=name, loader=loader, error=failed, **sizes)
+        sizes = {"private_bytes": _in_fork(value), "untouched_bytes": _in_fork(None)}
+        events.write(TouchedAttribute, attribute=name, loader=loader, **sizes)
 
 
 def _in_fork(value: Any) -> int:

@@ -140,7 +140,6 @@ def _will_be_full(place: Variable, length: int) -> bool:
 
 
 def _is_limited(value: Any) -> bool:
-    """Whether a container has a largest length."""
     if is_a(value, CACHE):
         return value.cache_parameters()["maxsize"] is not None
     return value.maxsize > 0 if is_a(value, queue.Queue) else is_a(value, deque) and value.maxlen is not None

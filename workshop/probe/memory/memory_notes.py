@@ -309,14 +309,12 @@ class TouchedAttribute(Event):
     """How much more memory that process shared with no other afterwards."""
     untouched_bytes: int
     """The same of a process that has done as much work without touching it."""
-    error: str = ""
 
 
 @dataclass(frozen=True)
 class MemoryTrial(Event):
-    """The peak of a pass through a copy of the model, as it is and with one thing changed."""
+    """The peak of a pass through a copy of the model, as it is and with checkpoints around its blocks."""
 
-    name: str
     as_it_is_bytes: int
     changed_bytes: int
     as_it_is_s: float
@@ -325,5 +323,3 @@ class MemoryTrial(Event):
     """Where the model is, and the peak was measured."""
     about: str = ""
     """The class of the model."""
-    error: str = ""
-    applies: bool = True
