@@ -32,6 +32,9 @@ OPENED = (list, tuple, dict)
 ITERATORS = (map, filter, zip, enumerate, itertools.chain, itertools.islice)
 """These hold other iterators."""
 
+PLAIN = (type(None), bool, int, float, str, bytes)
+"""These lead to nothing."""
+
 OF_TORCH = (Dataset, DataLoader)
 """Of torch's own objects, these are looked into, and modules."""
 
@@ -159,7 +162,7 @@ def _walk(
     for _ in range(longest + 1):
         following = list[Variable]()
         for each in ahead:
-            if id(each.value) not in seen and len(seen) < most:
+            if type(each.value) not in PLAIN and id(each.value) not in seen and len(seen) < most:
                 seen.add(id(each.value))
                 yield each
                 with suppress(Exception):  # another thread has changed it, or it is like nothing else
@@ -198,12 +201,14 @@ def _leads_to_tensors(value: Any, deep: int = 3) -> bool:
     """Whether one of a few entries leads to a tensor: to go through all of others would touch what workers share."""
     if deep == 0 or is_a(value, torch.Tensor):
         return is_a(value, torch.Tensor)
-    some: Iterable[Any] = (part for _, part in (*_attributes(value, True), *_of_code(value)))
-    if is_a(value, (list, tuple)):
-        plain, last = list if is_a(value, list) else tuple, len(value) - 1
-        some = [plain.__getitem__(value, at) for at in {0, last // 2, last} if at >= 0]
-    elif is_a(value, (dict, *CONTAINERS)):
-        some = islice(dict.values(value) if is_a(value, dict) else iter(value), 3)
+    plain: Any = next((each for each in (dict, *CONTAINERS) if is_a(value, each)), None)
+    if plain in (list, tuple):
+        last = plain.__len__(value) - 1
+        some: Iterable[Any] = [plain.__getitem__(value, at) for at in {0, last // 2, last} if at >= 0]
+    elif plain:
+        some = islice(dict.values(value) if plain is dict else plain.__iter__(value), 3)
+    else:
+        some = (part for _, part in (*_attributes(value, True), *_of_code(value)))
     return any(_leads_to_tensors(each, deep - 1) for each in islice(some, FEW))
 
 
@@ -230,7 +235,7 @@ def _attributes(value: Any, whole: bool) -> list[tuple[str, Any]]:
     own = list[tuple[str, Any]]()
     if whole:
         slots = [each for kind in type(value).__mro__ for each in vars(kind).get("__slots__", ())]
-        own += [(each, getattr(value, each, None)) for each in slots if isinstance(each, str)]
+        own += [(each, getattr(value, each, None)) for each in slots if not each.startswith("__")]
     try:
         attributes = object.__getattribute__(value, "__dict__")  # no __getattr__ of the user's
     except (AttributeError, TypeError):
