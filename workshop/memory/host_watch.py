@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 import psutil
 
 from workshop.probe.memory.memory_notes import ProbeLook
+from workshop.probe.memory.process_memory import rolled_up
 from workshop.runs.again_and_again import again_and_again
 from workshop.runs.memory_use import SHARED_MEMORY, free_memory
 from workshop.runs.process_tree import descendants
@@ -115,10 +116,8 @@ class HostWatch:
 def process_memory(pid: int) -> ProcessMemory | None:
     """Return what a process has in memory; None if it is gone, or has nothing, as one that nobody has waited for."""
     try:
-        with open(f"/proc/{pid}/smaps_rollup", encoding="ascii") as file:
-            sizes = {line.partition(":")[0]: int(line.split()[1]) * 1024 for line in file if line.endswith("kB\n")}
-    except FileNotFoundError:
-        return _by_psutil(pid)
+        if not (sizes := rolled_up(pid)):
+            return _by_psutil(pid)
     except (OSError, ValueError):
         return None
     rss, pss, clean, dirty, anonymous, shmem = (sizes.get(each, 0) for each in FIELDS)
