@@ -93,8 +93,8 @@ class TensorRow:
     """The frame whose variable holds them, then the classes of what has the last attribute on the way to them, with
     line 0; empty if it is not known."""
     holder_steps: int = 0
-    """From so many steps that are over the holder has some, of the few tensors that were looked at. A variable that
-    each step assigns anew has those of one step at most."""
+    """From so many steps that are over the holder has some. A variable that each step assigns anew has those of one
+    step at most."""
     holder_limit: int = 0
     """The number of entries that a container on the way to them has at most; 0 without a limit."""
     by_graph: bool = False
@@ -183,7 +183,7 @@ class OldGraph(Event):
     epoch_steps: int = 0
     """The number of steps in this epoch so far."""
     holder_steps: int = 0
-    """From so many earlier steps, or calls in a validation, some of the graphs that were looked at are."""
+    """From so many earlier steps, or calls in a validation, some of the graphs are."""
     validation: bool = False
     """Whether it goes back to earlier batches of a validation, not to earlier steps."""
 

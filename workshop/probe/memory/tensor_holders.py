@@ -97,7 +97,7 @@ class TensorHolders:
         """Who holds at least half of what earlier steps have left, or else of all; empty if nobody does."""
         lives = [each for each in lives if self._left_by(each) is not None] or lives
         of_holders = defaultdict[tuple[str, bool, WireFrame], list[Life]](list)
-        for each in lives:
+        for each in reversed(lives):
             if held := self._held(each):
                 holder, by_graph = held
                 of_holders[holder.name, by_graph, holder.frame].append(each)
