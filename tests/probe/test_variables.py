@@ -36,7 +36,7 @@ def test_a_closure() -> None:
         return lambda: float(tensor)
 
     callback = keeps(torch.zeros(1))
-    [holder] = holders(id(callback.__closure__[0].cell_contents))  # type: ignore[attr-defined]
+    [holder] = holders(id(callback.__closure__[0].cell_contents))  # type: ignore[index]
     assert holder.name == "callback.__closure__[...]"
 
 

@@ -328,8 +328,8 @@ def _done(node: ast.AST) -> Iterator[tuple[Does, ast.expr]]:
             yield from ((Does.DROPS, each.value) for each in targets if isinstance(each, ast.Subscript))
         case ast.Assign(targets=targets, value=value):
             reads = {ast.unparse(each) for each in ast.walk(value) if isinstance(each, ast.Name | ast.Attribute)}
-            for target in targets:
-                for each in target.elts if isinstance(target, ast.Tuple | ast.List) else [target]:
+            for one in targets:
+                for each in one.elts if isinstance(one, ast.Tuple | ast.List) else [one]:
                     if isinstance(each, ast.Subscript) or _plain(ast.unparse(each)) in reads:
                         yield Does.ADDS, each
                     yield _assigns(value), each

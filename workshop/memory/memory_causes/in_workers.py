@@ -30,7 +30,7 @@ OF_FORKED = MemoryCause("shared-objects", FORKED, TOUCHED, TOUCHED + SMALLER_HER
 OF_OTHERS = MemoryCause("shared-objects", PICKLED, estimated=SAMPLED)
 OF_OTHERS_AND_HERE = MemoryCause("shared-objects", PICKLED, estimated=SAMPLED + SMALLER_HERE)
 
-GROWN = {"basis": "measured: what the workers have grown by", "estimated": "estimated from its newest entries"}
+GROWN, OF_NEWEST = "measured: what the workers have grown by", "estimated from its newest entries"
 CACHE = "cache-per-worker"
 GROWS = "{holder} grows in {workers} workers, each by itself: {entries} entries so far. "
 BY_EACH = (
@@ -41,22 +41,25 @@ CACHE_PER_WORKER = MemoryCause(
     CACHE,
     GROWS + "What one has loaded, the others load and keep again. Keep what is cached on disk (np.memmap), or in "
     "shared memory.",
-    **GROWN,
+    GROWN,
+    OF_NEWEST,
 )
 USELESS_CACHE = MemoryCause(
     CACHE,
     GROWS + "One was asked {asked} times and had the answer {answered} times. Take the cache away, or ask it for what "
     "comes again.",
-    **GROWN,
+    GROWN,
+    OF_NEWEST,
 )
-ARRAY_PER_WORKER = MemoryCause(CACHE, BY_EACH, **GROWN)
+ARRAY_PER_WORKER = MemoryCause(CACHE, BY_EACH, GROWN, OF_NEWEST)
 ARRAY_IN_GENERATORS = MemoryCause(CACHE, BY_EACH, "counted: the arrays of all workers but one")
 BUFFER_PER_WORKER = MemoryCause(
     "buffer-per-worker",
     "{holder} in {of_function}() holds items that are ready in {workers} workers, {entries} of them together. If it "
     "is there to shuffle, shuffle what they are made from, such as paths or numbers, and load each when its turn has "
     "come: in another order than now.",
-    **GROWN,
+    GROWN,
+    OF_NEWEST,
 )
 PREFETCHED_TOO_FAR = MemoryCause(
     "prefetched-too-far",
