@@ -14,9 +14,6 @@ from workshop.runs.again_and_again import again_and_again
 from workshop.runs.memory_use import SHARED_MEMORY, free_memory
 from workshop.runs.process_tree import descendants
 
-EVERY_S = 0.5
-"""Seconds between two looks."""
-
 FIELDS = ("Rss", "Pss", "Private_Clean", "Private_Dirty", "Anonymous", "Pss_Shmem")
 """What the kernel says of a process, by its own names."""
 
@@ -77,7 +74,7 @@ class HostWatch:
     def watching(self, pid: int) -> "Iterator[HostWatch]":
         """Look at a process and all below it until the block ends."""
         self.shared_memory_before = _used_shared_memory()
-        with again_and_again(lambda: self._look(pid), EVERY_S):
+        with again_and_again(lambda: self._look(pid), every_s=0.5):
             yield self
 
     def _look(self, pid: int) -> None:

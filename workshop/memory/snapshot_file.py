@@ -45,9 +45,6 @@ NOTE = (
 BACKWARD = "autograd::Engine"
 """What the names of C++ frames have in them where a backward pass allocates, in a thread that has no Python frames."""
 
-MAX_NUMBER = 2**63
-"""A size or an address, at most."""
-
 
 def is_snapshot(name: str) -> bool:
     """Return whether this names a snapshot, and no script."""
@@ -123,7 +120,7 @@ def _size(value: Any) -> int:
     Raises:
         ValueError: it can be neither.
     """
-    if not isinstance(value, int) or not 0 <= value < MAX_NUMBER:
+    if not isinstance(value, int) or not 0 <= value < 2**63:
         raise ValueError(f"{value!r:.40} is no size")
     return value
 
