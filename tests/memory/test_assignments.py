@@ -125,18 +125,18 @@ def test_none_fills_nothing(tmp_path: Path) -> None:
 
 
 def test_the_line_that_makes_what_is_kept(tmp_path: Path) -> None:
-    script = tmp_path / "keeps.py"
-    script.write_text("""
+    source = """
 def review(images, kept, heap):
     entry = (1, images[0])
     if len(heap) < 9:
         heapq.heappush(heap, entry)
     kept.append(images[1])
     entry = None
-""")
-    frame = ("review", str(script), 1)
-    assert made_at("heap[...]", [frame], frame) == ("review", str(script), 3)
-    assert made_at("kept[...]", [frame], frame) == ("review", str(script), 6)
+"""
+    [(_, script, _)] = frames_of(tmp_path, source)
+    frame = ("review", script, 1)
+    assert made_at("heap[...]", [frame], frame) == ("review", script, 3)
+    assert made_at("kept[...]", [frame], frame) == ("review", script, 6)
     assert made_at("nobody", [frame], frame) == frame
 
 

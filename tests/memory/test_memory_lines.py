@@ -3,7 +3,6 @@
 from dataclasses import replace
 from pathlib import Path
 
-import pytest
 from made_memory import row, segment
 
 from workshop.memory.memory_lines import DevicePeak, device_peaks
@@ -60,14 +59,14 @@ def test_other_functions_and_the_training_itself_do_not_count() -> None:
     assert largest_lines() == []
 
 
-@pytest.mark.parametrize("name", ["train.py", "layers.py", "blocks/__init__.py"])
-def test_lines_are_quoted_as_they_ran_although_they_are_edited_meanwhile(name: str, tmp_path: Path) -> None:
-    (tmp_path / "blocks").mkdir()
-    for each, text in (("train", "import layers\n"), ("layers", "import blocks\n"), ("blocks/__init__", "")):
-        (tmp_path / f"{each}.py").write_text(f"{text}x = before()\n")
-    keep_sources(str(tmp_path / "train.py"), "--epochs", "3")
-    (tmp_path / name).write_text("import torch\n\nx = after()\n")
-    line = 1 if name.startswith("blocks") else 2
-    made = row("activations", 9), (("main", str(tmp_path / name), line),)
-    record = MemoryRecord(stacks=[made[1]])
-    assert [each.text for each in DevicePeak(record, segment(5, made[0]), "cpu").lines] == ["x = before()"]
+def test_lines_are_quoted_as_they_ran_although_they_are_edited_meanwhile(tmp_path: Path) -> None:
+    script, layers = tmp_path / "train.py", tmp_path / "layers.py"
+    script.write_text("import layers\nx = before()\n")
+    layers.write_text("import torch\nx = before()\n")
+    keep_sources(str(script), "--epochs", "3")
+    for each in (script, layers):
+        each.write_text("import torch\n\nx = after()\n")
+    stacks = [(("main", str(each), 2),) for each in (script, layers)]
+    rows = [replace(row("activations", 9), stack=number) for number in range(2)]
+    peak = DevicePeak(MemoryRecord(stacks=stacks), segment(5, *rows), "cpu")
+    assert [each.text for each in peak.lines] == ["x = before()"] * 2
