@@ -66,8 +66,6 @@ class Use(NamedTuple):
     around: Around
     owner: Function | None
     """The function whose variable it is; None for one of the module."""
-    is_given: bool
-    """Whether that function, the innermost one here, is given it."""
 
 
 def assignment_of(holder: str, frames: Sequence[WireFrame], grows: bool = False) -> WireFrame | None:
@@ -218,7 +216,8 @@ def _is_of_variable(use: Use, names: str, frame: WireFrame) -> bool:
     function, file, line = frame
     if use.file != file or names not in use.ways:
         return False
-    if use.is_given and not names.startswith("self."):
+    root = names.partition(".")[0]
+    if use.owner and use.owner is _functions_of(use.around)[0] and root != "self" and root in _given(use.owner):
         return True
     if own := _functions(file, function, line):
         return any(each in own for each in use.around[use.around.index(use.owner) if use.owner else 0 :])
@@ -270,11 +269,10 @@ def _uses(file: str) -> list[Use]:
     for node, around in _nodes(file):
         for does, to in _done(node):
             written = ast.unparse(to)
-            root, inside = re.split(r"[.\[]", written)[0], _functions_of(around)
-            owner = next((each for each in inside if (each, root) in bound), None)
-            is_given = owner is not None and owner is inside[0] and root in _given(owner)
+            root = re.split(r"[.\[]", written)[0]
+            owner = next((each for each in _functions_of(around) if (each, root) in bound), None)
             ways, line = _ways(written, around, does is Does.ADDS), node.lineno  # type: ignore[attr-defined]
-            found.append(Use(does, written, ways, file, line, around, owner, is_given))
+            found.append(Use(does, written, ways, file, line, around, owner))
     return found
 
 
