@@ -243,7 +243,7 @@ def keep_sources(*started: str) -> None:
         finder = ModuleFinder([str(path.resolve().parent), os.getcwd()])
         with suppress(Exception):  # of what cannot be read, others tell
             finder.run_script(str(path))
-        for file in filter(None, (str(path), *(each.__file__ for each in finder.modules.values()))):
+        for file in filter(None, (str(path), *(getattr(each, "__file__", None) for each in finder.modules.values()))):
             linecache.checkcache(file)
             linecache.getlines(file)
 
