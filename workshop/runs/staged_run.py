@@ -4,6 +4,7 @@ import linecache
 import math
 import os
 import signal
+import threading
 import time
 from collections import Counter, defaultdict
 from collections.abc import Iterator
@@ -269,6 +270,7 @@ def led(
     """
     with run_folder() as folder, staged_script(script, arguments, is_module, folder) as measured, LoadMeter() as load:
         measured.say, measured.memory = say, memory
-        keep_sources(f"{script.replace('.', os.sep)}.py" if is_module else script, *arguments)
+        started = f"{script.replace('.', os.sep)}.py" if is_module else script, *arguments
+        threading.Thread(target=keep_sources, args=started, daemon=True).start()  # large projects take a while
         say(f"waiting for the first steps of {script}; from then on {then}")
         yield StagedRun(measured), load
