@@ -23,7 +23,7 @@ from workshop.pages.tuning_page import page
 from workshop.probe.loader_settings import LoaderSettings
 from workshop.probe.phases import Phase
 from workshop.runs.other_load import OtherLoad
-from workshop.runs.script import ScriptError
+from workshop.runs.script_error import ScriptError
 from workshop.tuning.edit_proof import with_proof
 from workshop.tuning.loader_edit import edit
 from workshop.tuning.tried_settings import SettingOutcome, TriedSetting

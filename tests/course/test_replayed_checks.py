@@ -20,7 +20,7 @@ from workshop.course.state import State
 from workshop.judge.indecision import Indecision
 from workshop.judge.running_scripts import FIRST_EPOCHS
 from workshop.judge.verdict import Outcome, Verdict
-from workshop.memory import followed_run
+from workshop.memory import memory_run
 from workshop.parts import Part, find_part
 from workshop.parts.case import find_case
 from workshop.parts.part11.case_check import missing_results
@@ -248,7 +248,7 @@ def test_part12(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     peak = SimpleNamespace(memory=SimpleNamespace(peak_bytes=mib << 20), segment=SimpleNamespace(name="", step=7))
-    monkeypatch.setattr(followed_run, "follow", lambda *_: SimpleNamespace(peak=peak, grown_bytes=0))
+    monkeypatch.setattr(memory_run, "follow", lambda *_: SimpleNamespace(peak=peak, grown_bytes=0))
     verdict = check("part12", mine, kept="part12", seconds={"mine": seconds}, printed=PRINTED)
     assert verdict.outcome is outcome
     assert labels(verdict.reasons)[0] == kind

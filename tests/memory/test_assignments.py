@@ -6,6 +6,14 @@ import pytest
 
 from workshop.memory.assignments import assignment_of, called_at, filled_at, given_at, is_limited, made_at, returned_at
 
+
+def frames_of(tmp_path: Path, script: str, data: str = "", *classes: str) -> list[tuple[str, str, int]]:
+    """The function of a variable in a script, then classes in another file."""
+    for name, source in (("train.py", script), ("data.py", data)):
+        (tmp_path / name).write_text(source)
+    return [("main", str(tmp_path / "train.py"), 0), *((each, str(tmp_path / "data.py"), 0) for each in classes)]
+
+
 SOURCE = """
 class Tracker:
     def __init__(self):
@@ -47,17 +55,14 @@ def train(model):
     ],
 )
 def test_the_line(tmp_path: Path, holder: str, line: str, function: str) -> None:
-    path = tmp_path / "script.py"
-    path.write_text(SOURCE)
-    found = assignment_of(holder, [("train", str(path), 0), ("Tracker", str(path), 0)])
+    [(_, path, _)] = frames_of(tmp_path, SOURCE)
+    found = assignment_of(holder, [("train", path, 0), ("Tracker", path, 0)])
     assert found is not None
     assert (SOURCE.splitlines()[found[2] - 1].strip(), found[0]) == (line, function)
 
 
 def test_there_is_none_where_the_source_has_none(tmp_path: Path) -> None:
-    path = tmp_path / "script.py"
-    path.write_text("x = 1\n")
-    assert assignment_of("losses[...]", [("train", str(path), 0)]) is None
+    assert assignment_of("losses[...]", frames_of(tmp_path, "x = 1\n")) is None
     assert assignment_of("losses[...]", [("train", str(tmp_path / "none.py"), 0)]) is None
 
 
@@ -107,33 +112,31 @@ def train():
     ],
 )
 def test_a_container_whose_length_is_limited(tmp_path: Path, holder: str, limited: bool) -> None:
-    path = tmp_path / "script.py"
-    path.write_text(LIMITS)
-    assert is_limited(holder, [("train", str(path), 0)]) is limited
+    assert is_limited(holder, frames_of(tmp_path, LIMITS)) is limited
     assert not is_limited(holder, [("train", str(tmp_path / "none.py"), 0)])
 
 
 def test_none_fills_nothing(tmp_path: Path) -> None:
-    script = tmp_path / "reads.py"
-    script.write_text(
+    source = (
         "class Tiles:\n    def __init__(self):\n        self.all = None\n    def read(self):\n        self.all = 1\n"
     )
-    assert assignment_of("self.all", [("__init__", str(script), 0)]) == ("read", str(script), 5)
+    [(_, path, _)] = frames_of(tmp_path, source)
+    assert assignment_of("self.all", [("__init__", path, 0)]) == ("read", path, 5)
 
 
 def test_the_line_that_makes_what_is_kept(tmp_path: Path) -> None:
-    script = tmp_path / "keeps.py"
-    script.write_text("""
+    source = """
 def review(images, kept, heap):
     entry = (1, images[0])
     if len(heap) < 9:
         heapq.heappush(heap, entry)
     kept.append(images[1])
     entry = None
-""")
-    frame = ("review", str(script), 1)
-    assert made_at("heap[...]", [frame], frame) == ("review", str(script), 3)
-    assert made_at("kept[...]", [frame], frame) == ("review", str(script), 6)
+"""
+    [(_, script, _)] = frames_of(tmp_path, source)
+    frame = ("review", script, 1)
+    assert made_at("heap[...]", [frame], frame) == ("review", script, 3)
+    assert made_at("kept[...]", [frame], frame) == ("review", script, 6)
     assert made_at("nobody", [frame], frame) == frame
 
 
@@ -178,12 +181,11 @@ class Poses(Dataset):
     ],
 )
 def test_the_line_that_makes_a_part_of_an_item(way: tuple[str, ...], line: str, tmp_path: Path) -> None:
-    script = tmp_path / "poses.py"
-    script.write_text(ITEMS)
-    *_, number = returned_at(way, ("__getitem__", str(script), 7))
+    [(_, script, _)] = frames_of(tmp_path, ITEMS)
+    *_, number = returned_at(way, ("__getitem__", script, 7))
     assert ITEMS.splitlines()[number - 1].strip() == line
-    assert returned_at((), ("__iter__", str(script), 13))[2] == 20
-    assert returned_at((), ("forward", str(script), 2)) == ("forward", str(script), 2), "there is none"
+    assert returned_at((), ("__iter__", script, 13))[2] == 20
+    assert returned_at((), ("forward", script, 2)) == ("forward", script, 2), "there is none"
 
 
 METERS = """
@@ -200,21 +202,13 @@ class Trainer:
 
 
 def test_of_a_method_that_several_objects_share_the_call_is_named(tmp_path: Path) -> None:
-    script = tmp_path / "meters.py"
-    script.write_text(METERS)
-    filled = assignment_of("trainer.entropy.value", [("step", str(script), 0), ("Meter", str(script), 0)])
-    assert filled == ("update", str(script), 4)
-    assert given_at("trainer.entropy.value", filled) == ("step", str(script), 9)
-    note = ("note", str(script), 4)
+    [(_, script, _)] = frames_of(tmp_path, METERS)
+    filled = assignment_of("trainer.entropy.value", [("step", script, 0), ("Meter", script, 0)])
+    assert filled == ("update", script, 4)
+    assert given_at("trainer.entropy.value", filled) == ("step", script, 9)
+    note = ("note", script, 4)
     assert given_at("trainer.history.notes", note) == note, "no other uses it"
     assert given_at("total", filled) == filled
-
-
-def frames_of(tmp_path: Path, script: str, data: str, *classes: str) -> list[tuple[str, str, int]]:
-    """The function of a variable in a script, then classes in another file."""
-    for name, source in (("train.py", script), ("data.py", data)):
-        (tmp_path / name).write_text(source)
-    return [("main", str(tmp_path / "train.py"), 0), *((each, str(tmp_path / "data.py"), 0) for each in classes)]
 
 
 TEXTS = """

@@ -1,14 +1,13 @@
 """The largest batch follows from figures, and has an error."""
 
+from dataclasses import replace
+
 import pytest
+from made_memory import MIB, look, made_memory
 
 from workshop.memory.batch_size import ERROR, HEADROOM, largest_batch
-from workshop.memory.host_watch import HostLook, HostWatch, ProcessMemory
-from workshop.memory.memory_record import MemoryRecord
 from workshop.memory.memory_run import MeasuredMemory
 from workshop.probe.memory.memory_notes import MemorySegment, TensorRow, TensorsOfDevice
-
-MIB = 1 << 20
 
 
 def step(number: int, samples: int, peak_mib: int, device: str = "cpu", free_mib: int = 0) -> MemorySegment:
@@ -20,8 +19,7 @@ def step(number: int, samples: int, peak_mib: int, device: str = "cpu", free_mib
 
 
 def measured(*steps: MemorySegment, free_mib: int = 950) -> MeasuredMemory:
-    look = HostLook(0.0, {1: ProcessMemory(0, 0, 0, 0, 0)}, 0, free_mib * MIB)
-    return MeasuredMemory(MemoryRecord(segments=list(steps)), HostWatch([look]), [], None, [1])
+    return made_memory(replace(look(0.0, p7=0), free_bytes=free_mib * MIB), segments=list(steps))
 
 
 def test_batches_of_one_size() -> None:

@@ -3,12 +3,13 @@
 from dataclasses import replace
 
 import pytest
+from made_memory import look, report
 
 from workshop.memory.growth import growing_lines, process_growth
-from workshop.memory.host_watch import HostLook, ProcessMemory
+from workshop.memory.host_watch import HostLook
 from workshop.memory.memory_record import MemoryRecord
 from workshop.probe.memory.memory_notes import MemorySegment, TensorRow, TensorsOfDevice
-from workshop.probe.messages import AsItIs, BatchCounts, Circumstances, StepReport
+from workshop.probe.messages import StepReport
 
 STACK = (("main", "train.py", 12),)
 ROW = TensorRow("cpu", "others", 0, "float32", 0, 0, 2, 0, 0, 0)
@@ -82,31 +83,26 @@ def test_what_an_epoch_clears_is_found_in_the_steps_of_that_epoch() -> None:
     assert (grows.until, grows.holder, grows.bytes) == ("epoch", "losses[...]", 4000)
 
 
-def looks(a_look: int) -> list[HostLook]:
-    sizes = [(100 << 20) + a_look * number for number in range(40)]
-    return [
-        HostLook(float(number), {7: ProcessMemory(size, size, size, size, 0)}, 0, 1 << 30)
-        for number, size in enumerate(sizes)
-    ]
+def looks(mib_a_look: int) -> list[HostLook]:
+    return [look(float(number), p7=100 + mib_a_look * number) for number in range(40)]
 
 
 def reports(pid: int = 7) -> list[StepReport]:
-    empty = BatchCounts(), Circumstances()
-    return [StepReport(AsItIs(), (100_000,) * 10, float(each), {}, 10, *empty, pid) for each in range(40)]
+    return [replace(report(float(each)), pid=pid) for each in range(40)]
 
 
 def test_a_process_that_grows_by_a_mebibyte_a_second() -> None:
-    growth = process_growth(looks(1 << 20), reports())
+    growth = process_growth(looks(1), reports())
     assert growth is not None
     assert growth.bytes_a_step == pytest.approx((1 << 20) / 10, rel=0.02)
     assert process_growth(looks(0), reports()) is None
-    assert process_growth(looks(1 << 20), reports(pid=8)) is None
-    assert process_growth(looks(1 << 20), []) is None
+    assert process_growth(looks(1), reports(pid=8)) is None
+    assert process_growth(looks(1), []) is None
 
 
 def test_a_process_that_is_started_again_grows_by_itself() -> None:
     later = [replace(each, ended_s=each.ended_s + 100.0, pid=8) for each in reports()]
-    of_both = [replace(each, time_s=each.time_s + 100.0, processes={8: each.processes[7]}) for each in looks(1 << 20)]
+    of_both = [replace(each, time_s=each.time_s + 100.0, processes={8: each.processes[7]}) for each in looks(1)]
     growth = process_growth([*looks(0), *of_both], [*reports(), *later])
     assert growth is not None
     assert (growth.pid, growth.bytes_a_step) == (8, pytest.approx((1 << 20) / 10, rel=0.02))

@@ -11,14 +11,12 @@ from made_memory import MIB, STACK, TRAINER, look, made_memory, report, row, seg
 
 from workshop.memory.host_watch import HostLook
 from workshop.memory.memory_causes import (
-    arrays,
-    double_precision,
-    growing_tensors,
-    in_each_worker,
+    held_tensors,
+    in_workers,
     memory_causes,
     memory_findings,
+    number_types,
     python_containers,
-    shared_objects,
 )
 from workshop.memory.memory_findings import MemoryFinding
 from workshop.probe.loader_settings import LoaderSettings
@@ -90,25 +88,24 @@ def test_what_is_kept_into_the_next_step_is_seen_in_the_second_of_two() -> None:
 def test_tensors_of_double_precision() -> None:
     parameters, batch = row("parameters", 10), row("batches", 40, "float64")
     [finding] = found(segments=[segment(5, parameters, batch)])
-    assert (finding.kind, finding.gain_bytes) == (double_precision.WIDE_TENSORS, 20 * MIB)
+    assert (finding.kind, finding.gain_bytes) == (number_types.WIDE_TENSORS, 20 * MIB)
     [finding] = found(segments=[segment(5, replace(parameters, dtype="float64"), batch)])
-    assert (finding.kind, finding.gain_bytes) == (double_precision.WIDE_MODEL, 25 * MIB)
+    assert (finding.kind, finding.gain_bytes) == (number_types.WIDE_MODEL, 25 * MIB)
     assert found(segments=[segment(5, parameters, row("batches", 40))]) == []
 
 
-def trial(**fields: Any) -> dict[str, MemoryTrial]:
+def trial(**fields: Any) -> MemoryTrial:
     as_tried = {"as_it_is_bytes": 80 * MIB, "changed_bytes": 30 * MIB, "as_it_is_s": 1.0, "changed_s": 1.3}
-    return {"checkpointing": MemoryTrial(0.0, 7, 1, "checkpointing", **as_tried | {"device": "cpu"} | fields)}
+    return MemoryTrial(0.0, 7, 1, **as_tried | {"device": "cpu"} | fields)
 
 
 def test_checkpointing_that_was_tried() -> None:
-    [finding] = found(segments=[segment(5)], trials=trial(about="Net"))
+    [finding] = found(segments=[segment(5)], checkpoints=trial(about="Net"))
     assert (finding.cause, finding.gain_bytes, finding.share) == ("checkpointing", 50 * MIB, 0.5)
     assert finding.words.startswith("Tried on a copy of Net: with torch.utils.checkpoint around each of its blocks, ")
     assert "A forward and backward pass then took 1.30 times as long." in finding.words
-    elsewhere = trial(device="cuda:0")
-    for useless in (trial(error="MemoryError"), trial(applies=False), trial(changed_bytes=90 * MIB), elsewhere):
-        assert found(segments=[segment(5)], trials=useless) == []
+    for useless in (None, trial(changed_bytes=90 * MIB), trial(device="cuda:0")):
+        assert found(segments=[segment(5)], checkpoints=useless) == []
 
 
 # Containers
@@ -205,7 +202,11 @@ def of_arrays(*last: HeldObject, batches: str = "float32", together: int = 300) 
 
 def test_arrays_whose_values_need_fewer_bytes_are_one_finding() -> None:
     [finding] = of_arrays(array(narrower="float32"), array(narrower="float32", holder="future"))
-    assert (finding.kind, finding.holder, finding.gain_bytes) == (arrays.EXACT_IN_FLOAT32, "past", (32 + 32) * MIB)
+    assert (finding.kind, finding.holder, finding.gain_bytes) == (
+        number_types.EXACT_IN_FLOAT32,
+        "past",
+        (32 + 32) * MIB,
+    )
     assert finding.words.startswith("past (1000 x 96) is float64, and the values looked at are exact in float32, too.")
     assert finding.words.endswith(" The same goes for future.")
     assert of_arrays(array(rounds_well=True), together=3000) == [], "it may be something else"
@@ -221,7 +222,7 @@ def test_floats_that_have_few_different_values_or_are_wider_than_the_model() -> 
     assert (finding.cause, finding.holder, finding.gain_bytes) == ("few-values", "past", (48 + 56) * MIB)
     assert of_arrays(*few, together=3000) == [], "they may be something else"
     [finding] = of_arrays(array(of_dataset=True, rounds_well=True), together=900)
-    assert (finding.kind, finding.gain_bytes) == (arrays.WIDER_THAN_MODEL, 32 * MIB)
+    assert (finding.kind, finding.gain_bytes) == (number_types.WIDER_THAN_MODEL, 32 * MIB)
     assert of_arrays(array(of_dataset=True, rounds_well=True), batches="float64") == []
 
 
@@ -241,7 +242,7 @@ def graphs(*looks: tuple[int, int], holder: str = "total") -> list[OldGraph]:
 
 def test_a_graph_that_grows_and_one_that_stays() -> None:
     [finding] = growing_with(graphs=graphs((20, 120), (60, 361)))
-    assert (finding.kind, finding.holder) == (growing_tensors.LET_GO, "total"), "what it holds besides is a number"
+    assert (finding.kind, finding.holder) == (held_tensors.LET_GO, "total"), "what it holds besides is a number"
     assert finding.words.startswith("total keeps the graphs of steps that are over. 361 operations of 60 earlier steps")
     assert growing_with(graphs=graphs((20, 361), (60, 361))) == [], "as that of the last validation"
     [finding] = growing_with(graphs=graphs((60, 361)))
@@ -251,7 +252,7 @@ def test_a_graph_that_grows_and_one_that_stays() -> None:
 def test_a_graph_of_gradients_that_nobody_but_the_parameters_holds() -> None:
     step = segment(9, freed=lower("graph-of-gradients", 2))
     [finding] = growing_with(graphs=graphs((20, 120), (60, 361), holder=""), segments=[step])
-    assert (finding.kind, finding.line) == (growing_tensors.CYCLES, 12)
+    assert (finding.kind, finding.line) == (held_tensors.CYCLES, 12)
     [finding] = growing_with(graphs=graphs((20, 120), (60, 361)), segments=[step])
     assert (finding.cause, finding.holder) == ("graph-kept", "total"), "a variable holds it"
 
@@ -371,7 +372,7 @@ def test_objects_that_forked_workers_use() -> None:
 @pytest.mark.parametrize("start_method", ["spawn", "forkserver"])
 def test_workers_that_are_not_forked_get_a_copy_each(start_method: str) -> None:
     [finding] = shared(0.0, [objects(start_method=start_method)], [])
-    assert (finding.kind, finding.gain_bytes, finding.measured) == (shared_objects.OF_OTHERS, 60 * MIB, False)
+    assert (finding.kind, finding.gain_bytes, finding.measured) == (in_workers.OF_OTHERS, 60 * MIB, False)
     [finding] = shared(0.0, [replace(objects(start_method=start_method), objects=1, container="ndarray")], [])
     assert finding.words.startswith("dataset.names, a ndarray of the DataLoader that line 12 makes, has 30 MiB.")
 
@@ -417,12 +418,12 @@ def test_the_cache_of_a_function_in_each_worker(answered: int, epoch: int, is_us
     held = HeldObject("read", stack, "lru_cache", 40, 40 * MIB, asked=1000, answered=answered)
     [finding] = grown_in_workers(held, epoch=epoch)
     assert (finding.cause, finding.file, finding.line) == ("cache-per-worker", "data.py", 23)
-    assert (finding.kind is in_each_worker.USELESS_CACHE) == is_useless
+    assert (finding.kind is in_workers.USELESS_CACHE) == is_useless
 
 
 def test_an_array_that_each_worker_reads() -> None:
     [finding] = grown_in_workers(HeldObject("dataset.tiles", NO_FRAME, "ndarray", 40, 40 * MIB))
-    told = (in_each_worker.ARRAY_PER_WORKER, 80 * MIB, 0)
+    told = (in_workers.ARRAY_PER_WORKER, 80 * MIB, 0)
     assert (finding.kind, finding.gain_bytes, finding.bytes_a_step) == told
 
 
@@ -439,7 +440,7 @@ def test_arrays_that_the_generator_of_each_worker_reads() -> None:
 
     looks = (look(1.0, p7=300, p8=10, p9=10), look(9.0, p7=300, p8=60, p9=60))
     [finding] = found(*looks, reports=(report(5.0), report(8.0)), workers=noted(77, 77))
-    told = (in_each_worker.ARRAY_IN_GENERATORS, "__iter__", 40 * MIB)
+    told = (in_workers.ARRAY_IN_GENERATORS, "__iter__", 40 * MIB)
     assert (finding.kind, finding.function, finding.gain_bytes) == told
     assert found(*looks, workers=noted(77, 78)) == [], "it may be of a single item"
 

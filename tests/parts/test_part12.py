@@ -11,8 +11,8 @@ from workshop.course import checks
 from workshop.course.state import State
 from workshop.judge.contest import target_of
 from workshop.judge.verdict import Outcome, Verdict
-from workshop.memory.followed_run import FollowedRun, follow
 from workshop.memory.memory_record import MemoryRecord
+from workshop.memory.memory_run import FollowedRun, follow
 from workshop.parts import find_part
 from workshop.parts.part12 import memory_check as part12
 from workshop.parts.part12.nowcast import skill

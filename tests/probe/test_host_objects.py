@@ -20,7 +20,6 @@ from torch.utils.data import Dataset, Subset, TensorDataset
 
 from workshop.probe.memory.host_objects import host_objects
 from workshop.probe.memory.memory_notes import HeldObject
-from workshop.probe.memory.object_sizes import size_of
 
 
 class Log:
@@ -113,14 +112,6 @@ def test_no_code_of_the_user_is_run() -> None:
     lengthy = {"of": Lengthy(range(50))}
     assert not [each for each in noted() if each.startswith("lengthy[")]
     del lengthy
-
-
-def test_sizes() -> None:
-    assert size_of([np.zeros(1000) for _ in range(100)]) > 800_000
-    assert size_of([torch.zeros(1000) for _ in range(100)]) >= 400_000
-    model = torch.zeros(1_000_000)
-    assert size_of([{"of": model, "at": number} for number in range(1000)]) < 400_000, "all of them know the same"
-    assert size_of([1, 2] * 10_000) < 200_000, "the same few objects are there once"
 
 
 def test_the_cache_of_a_function() -> None:

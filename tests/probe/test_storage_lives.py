@@ -17,12 +17,13 @@ from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
 from workshop.memory.memory_record import read_memory
+from workshop.probe.backward_graph import saved_by_graphs
 from workshop.probe.event_file import EventFile
 from workshop.probe.memory.allocator_events import MAX_OPERATORS, AllocatorEvents
-from workshop.probe.memory.inventory import saved_by_graphs, tensors_of_python
 from workshop.probe.memory.memory_notes import TensorKind
 from workshop.probe.memory.segment_table import SegmentTable
 from workshop.probe.memory.storage_lives import StorageLives
+from workshop.probe.memory.tensor_holders import tensors_of_python
 
 
 def follow() -> StorageLives:

@@ -106,7 +106,6 @@ def _gain(steps: MeasuredSteps, headroom: MeasuredSteps, causes: list[Finding], 
     return f"{says}\nNo data pipeline can gain more than that." if is_worth_a_pipeline else says
 
 
-<<<<<<< HEAD
 def _as_it_should_be(steps: MeasuredSteps, hidden: bool) -> str:
     """Say what a step is where no cause was found; beside other programs, causes may be `hidden`."""
     largest = max(Phase, key=lambda phase: steps.phases_s.get(phase, 0.0))
@@ -114,13 +113,3 @@ def _as_it_should_be(steps: MeasuredSteps, hidden: bool) -> str:
     if largest not in COMPUTING:
         says = f". The largest phase is {largest}, {steps.share(largest):.0%} of a step."
     return f"None of the known causes was found{says}{' The load of other programs may hide causes.' * hidden}"
-=======
-def _as_it_should_be(steps: MeasuredSteps) -> str:
-    largest, nothing = (
-        max(Phase, key=lambda phase: steps.phases_s.get(phase, 0.0)),
-        "None of the known causes was found",
-    )
-    if largest not in COMPUTING:
-        return f"{nothing}. The largest phase is {largest}, {steps.share(largest):.0%} of a step."
-    return f"{nothing}: {steps.share(*COMPUTING):.0%} of a step is computing, most of it {largest}."
->>>>>>> h-cli

@@ -12,11 +12,10 @@ from workshop.cli.output import console, filled
 from workshop.cli.result_text import filled_crash
 from workshop.cli.terminal_tables import bar, table
 from workshop.memory.batch_size import LargestBatch
-from workshop.memory.device_peak import DevicePeak
 from workshop.memory.growth import GrowingLine
 from workshop.memory.host_table import WORKER, HostTable
 from workshop.memory.memory_diagnosis import MemoryDiagnosis
-from workshop.memory.memory_lines import LineMemory
+from workshop.memory.memory_lines import DevicePeak, LineMemory
 from workshop.probe.memory.memory_notes import SegmentName, TensorKind
 from workshop.runs.other_load import about
 from workshop.terminal import UNITS, cut, size_text

@@ -8,41 +8,64 @@ import ast
 import linecache
 import re
 from collections.abc import Callable, Iterator, Sequence
+from enum import Enum, auto
 from functools import lru_cache
 from typing import NamedTuple
 
 from workshop.probe.memory.memory_notes import LRU_CACHE, HeldObject
 from workshop.probe.observations import WireFrame
 
-ADDS = ("append", "extend", "add", "appendleft", "extendleft", "update", "insert", "setdefault", "put", "put_nowait")
+ADDS = (
+    *("append", "extend", "add", "appendleft", "extendleft", "update", "insert", "setdefault", "put", "put_nowait"),
+    *("register_forward_hook", "register_forward_pre_hook", "register_full_backward_hook"),
+)
+"""The methods of a container that add to it, and those of a module that add to its hooks."""
+
 PUSHES = ("heappush", "heappushpop", "heapreplace", "insort", "insort_left", "insort_right")
 """The functions that add to the list that they are given first."""
 
-DROPS = ("pop", "popleft", "popitem", "clear", "remove")
-"""The methods of a container that drop something."""
+DROPS = ("pop", "popleft", "popitem", "remove")
+"""The methods of a container that drop something; `clear` drops all."""
 
 HOOKS = re.compile(r"\._\w+_hooks(_\w+)?$")
 """What a module keeps its hooks in."""
 
-REGISTERS = ("register_forward_hook", "register_forward_pre_hook", "register_full_backward_hook")
-"""The methods of a module that add to it."""
-
-EMPTY = ("None", "[]", "{}", "()", "list()", "dict()", "set()", "deque()", "OrderedDict()", "Counter()")
-"""What is given to a variable that is filled later, with `defaultdict(...)` and `deque(maxlen=...)`."""
+EMPTY = re.compile(
+    r"None|\[\]|\{\}|\(\)|(list|dict|set)\(\)"
+    r"|(collections\.)?((deque|OrderedDict|Counter)\(\)|defaultdict\(.*|deque\(maxlen.*)"
+)
+"""What is given to a variable that is filled later."""
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 Around = tuple[Function | ast.ClassDef, ...]
 """The functions and classes around a place in the source, outermost first."""
 
 
-class _Place(NamedTuple):
-    """A line that gives something to what is asked for."""
+class Does(Enum):
+    """What a line does to a variable, or to what it leads to."""
 
-    line: int
-    expression: str
-    """What the line gives it to, as it is written there."""
+    ADDS = auto()
+    ASSIGNS = auto()
+    EMPTIES = auto()
+    """It assigns what is filled later, such as `[]`."""
+    DROPS = auto()
+    CLEARS = auto()
+
+
+class Use(NamedTuple):
+    """A place in the source at which something is done to a variable, or to what it leads to."""
+
+    does: Does
+    written: str
+    """The variable, and the way from it, as they are written there."""
+    ways: frozenset[str]
+    """The same without subscripts, with what other names of the function stand for, and in a method as
+    "Tracker.history"."""
     file: str
+    line: int
     around: Around
+    owner: Function | None
+    """The function whose variable it is; None for one of the module."""
 
 
 def assignment_of(holder: str, frames: Sequence[WireFrame], grows: bool = False) -> WireFrame | None:
@@ -58,17 +81,16 @@ def assignment_of(holder: str, frames: Sequence[WireFrame], grows: bool = False)
             are searched.
         grows: only lines that add to what is there will do.
     """
-    container, is_container, _ = holder.partition(".__")[0].rpartition("[...]")
-    names = HOOKS.sub("", container if is_container else holder.partition(".__")[0])
-    while names.endswith("[...]"):
-        names = names.removesuffix("[...]")
-    plain = re.sub(r"\[[^]]*\]", "", names)
-    if not plain or not frames:
+    way = holder.partition(".__")[0]
+    names = re.sub(r"(\[\.\.\.\])+$", "", HOOKS.sub("", way.rpartition("[...]")[0] or way))
+    if not (plain := _plain(names)) or not frames:
         return None
-    for gives in (_adds,) if grows else (_adds, _assigns):
-        for searches in ((_of_variable, _handed_on, _of_class), (_of_others,)):
-            if found := [each for search in searches for each in search(gives, plain, frames)]:
-                return _only(found, names)
+    uses = [use for file in dict.fromkeys(file for _, file, _ in frames) for use in _uses(file)]
+    for does in (Does.ADDS,) if grows else (Does.ADDS, Does.ASSIGNS):
+        given = [each for each in uses if each.does is does]
+        found = [each for each in given if _is_of_class(each, plain, frames) or _is_of_variable(each, plain, frames[0])]
+        if found := found or [each for each in given if _is_of_others(each, plain, frames)]:
+            return _only(found, names)
     return None
 
 
@@ -85,160 +107,32 @@ def object_filled_at(held: HeldObject, grows: bool = False) -> WireFrame:
     return assignment_of(holder, held.stack, grows) or (*held.stack[0][:2], 0)
 
 
-def _only(found: list[_Place], names: str) -> WireFrame | None:
-    """The only place of several, or the first of two that are branches of one condition."""
-    same_keys = [each for each in found if each.expression == names]
-    found = same_keys or found
-    lines = {(each.file, each.line) for each in found}
-    first = min(found, key=lambda each: each.line)
-    if len(lines) > 1 and not _are_branches(found):
-        return None
-    functions = [each.name for each in first.around if isinstance(each, Function)]
-    return functions[-1] if functions else "<module>", first.file, first.line
+def is_limited(holder: str, frames: Sequence[WireFrame]) -> bool:
+    """Return whether the source asks for the length of a container before it adds or drops something, or clears it.
 
-
-def _are_branches(found: list[_Place]) -> bool:
-    """Whether each place is in another branch of one `if`."""
-    tree = _tree_of(found[0].file) if len({each.file for each in found}) == 1 else None
-    for each in ast.walk(tree) if tree else ():
-        if isinstance(each, ast.If) and each.orelse:
-            branches = [_lines_of(each.body), _lines_of(each.orelse)]
-            of_branch = [[place.line in branch for place in found] for branch in branches]
-            if len(found) == 2 and all(sum(of) == 1 for of in of_branch) and of_branch[0] != of_branch[1]:
-                return True
+    Such a container grows only until it is full, as in `if len(pool) < 50: pool.append(x)`, or for a while.
+    """
+    names = _plain(holder.partition("[...]")[0])
+    for file in dict.fromkeys(file for _, file, _ in frames) if names else ():
+        uses = [each for each in _uses(file) if _ends_alike(each.written, names)]
+        if any(each.does is Does.CLEARS for each in uses):
+            return True
+        branches = [each for each, _ in _nodes(file) if isinstance(each, ast.If | ast.While)]
+        asking = [_lines_of([each]) for each in branches if any(_ends_alike(of, names) for of in _lengths(each.test))]
+        if any(use.line in lines for lines in asking for use in uses):
+            return True
     return False
-
-
-def _lines_of(body: list[ast.stmt]) -> range:
-    return range(body[0].lineno, (body[-1].end_lineno or body[-1].lineno) + 1)
-
-
-Gives = Callable[[ast.AST, Callable[[ast.expr], bool]], "ast.expr | None"]
-
-
-def _of_variable(gives: Gives, names: str, frames: Sequence[WireFrame]) -> Iterator[_Place]:
-    """The places in the function of a variable, or where a module's variable is seen."""
-    root = names.partition(".")[0]
-    function, file, line = frames[0]
-    tree = _tree_of(file)
-    own = _functions(tree, function, line)
-    if not own and function != "<module>" and not function.startswith("<"):
-        return
-    for node, around in _walk(tree):
-        inside = [each for each in around if isinstance(each, Function)]
-        within = [inside[inside.index(each) + 1 :] for each in own if each in inside] if own else [inside]
-        if within and not any(_binds(each, root) or _is_given(each, root) for each in within[0]):
-            yield from _given(gives, node, around, names, file)
-
-
-def _handed_on(gives: Gives, names: str, frames: Sequence[WireFrame]) -> Iterator[_Place]:
-    """The places in functions of the same file that are given the variable under the same name."""
-    root, file = names.partition(".")[0], frames[0][1]
-    for node, around in _walk(_tree_of(file)):
-        inside = [each for each in around if isinstance(each, Function)]
-        if root != "self" and inside and _is_given(inside[-1], root):
-            yield from _given(gives, node, around, names, file)
-
-
-def _of_class(gives: Gives, names: str, frames: Sequence[WireFrame]) -> Iterator[_Place]:
-    """The places in the methods of the classes of what has it as an attribute."""
-    last = names.rpartition(".")[2]
-    for name, file, _ in frames[1:] if "." in names else ():
-        for node, around in _walk(_tree_of(file)):
-            if around and _is_method(around, name):
-                yield from _given(gives, node, around, f"{_first_of(around)}.{last}", file)
-
-
-def _of_others(gives: Gives, names: str, frames: Sequence[WireFrame]) -> Iterator[_Place]:
-    """The places outside of these classes, which know what has it by another name."""
-    last = names.rpartition(".")[2]
-    classes = {name for name, _, _ in frames[1:]}
-    for file in dict.fromkeys(file for _, file, _ in frames) if "." in names else ():
-        for node, around in _walk(_tree_of(file)):
-            is_it = _ends_with(last, bool(classes))
-            if expression := gives(node, is_it):
-                yield _Place(node.lineno, ast.unparse(expression), file, around)  # type: ignore[attr-defined]
-
-
-def _ends_with(last: str, are_classes_known: bool) -> Callable[[ast.expr], bool]:
-    def is_it(node: ast.expr) -> bool:
-        written = _plain(node)
-        is_of_other_class = are_classes_known and written == f"self.{last}"
-        return "." in written and written.rpartition(".")[2] == last and not is_of_other_class
-
-    return is_it
-
-
-def _given(gives: Gives, node: ast.AST, around: Around, names: str, file: str) -> Iterator[_Place]:
-    """The place, if a node gives something to a name, or to another name that its function has for the same."""
-    aliases = _aliases(around[-1], names) if around and isinstance(around[-1], Function) else set[str]()
-    expression = gives(node, lambda each: _plain(each) == names or _plain(each) in aliases)
-    is_renamed = isinstance(node, ast.Assign) and isinstance(expression, ast.Name) and expression.id in aliases
-    if expression is not None and not is_renamed:
-        yield _Place(node.lineno, ast.unparse(expression), file, around)  # type: ignore[attr-defined]
-
-
-def _aliases(function: ast.AST, names: str) -> set[str]:
-    assigns = [each for each in ast.walk(function) if isinstance(each, ast.Assign) and len(each.targets) == 1]
-    same = [
-        each.targets[0]
-        for each in assigns
-        if isinstance(each.value, ast.Name | ast.Attribute) and _plain(each.value) == names
-    ]
-    return {each.id for each in same if isinstance(each, ast.Name)}
-
-
-def _walk(node: ast.AST | None, around: Around = ()) -> Iterator[tuple[ast.AST, Around]]:
-    """The nodes of a source, each with the functions and classes around it."""
-    for child in ast.iter_child_nodes(node) if node else ():
-        yield child, around
-        yield from _walk(child, (*around, child) if isinstance(child, Function | ast.ClassDef) else around)
-
-
-def _functions(tree: ast.AST | None, name: str, line: int) -> list[Function]:
-    """The functions of a name; if one of them has the line, that one."""
-    named = [each for each in ast.walk(tree) if isinstance(each, Function) and each.name == name] if tree else []
-    at = [each for each in named if each.lineno <= line <= (each.end_lineno or each.lineno)]
-    return at or named
-
-
-def _binds(function: Function, name: str) -> bool:
-    """Whether a function has a variable of its own by this name."""
-    nodes = [each for each, around in _walk(function) if not any(isinstance(one, Function) for one in around)]
-    is_elsewhere = any(isinstance(each, ast.Global | ast.Nonlocal) and name in each.names for each in nodes)
-    stored = any(isinstance(each, ast.Name) and each.id == name and isinstance(each.ctx, ast.Store) for each in nodes)
-    return stored and not is_elsewhere
-
-
-def _is_given(function: Function, name: str) -> bool:
-    of = function.args
-    return name in [each.arg for each in (*of.posonlyargs, *of.args, *of.kwonlyargs)]
-
-
-def _is_method(around: Around, name: str) -> bool:
-    """Whether the innermost class around a place has this qualified name."""
-    classes = [number for number, each in enumerate(around) if isinstance(each, ast.ClassDef)]
-    inside = ".".join(each.name for each in around[: classes[-1] + 1]) if classes else ""
-    return bool(inside) and inside == name.replace(".<locals>", "") and len(around) > classes[-1] + 1
-
-
-def _first_of(around: Around) -> str:
-    """What the method at a place calls its object."""
-    classes = [number for number, each in enumerate(around) if isinstance(each, ast.ClassDef)]
-    method = around[classes[-1] + 1]
-    names = [each.arg for each in (*method.args.posonlyargs, *method.args.args)] if isinstance(method, Function) else []
-    return names[0] if names else "self"
 
 
 def made_at(holder: str, frames: Sequence[WireFrame], otherwise: WireFrame) -> WireFrame:
     """Return the line that makes what is given to a holder: of `entry = image[0]; kept.append(entry)`, the first."""
     function, file, line = filled = assignment_of(holder, frames) or otherwise
-    if filled == otherwise or (tree := _tree_of(file)) is None:
+    calls = [each for each, _ in _nodes(file) if isinstance(each, ast.Call) and each.lineno == line]
+    names = {each.id for call in calls for each in call.args[-1:] if isinstance(each, ast.Name)}
+    if filled == otherwise or not names:
         return filled
-    calls = [each for each in ast.walk(tree) if isinstance(each, ast.Call) and each.lineno == line and each.args]
-    names = {each.args[-1].id for each in calls if isinstance(each.args[-1], ast.Name)}
-    around = _functions(tree, function, line)
-    before = [at for each in around for name in names for at in _lines_assigning(each, name) if at < line]
+    around = _functions(file, function, line)
+    before = [at for each in around for name in names for at in _assigned_in(file, each, name) if at < line]
     return function, file, max(before, default=line)
 
 
@@ -248,13 +142,18 @@ def given_at(holder: str, filled: WireFrame) -> WireFrame:
     Of `self.loss.update(loss.item())` and `self.entropy.update(entropy)`, the second has filled `entropy.value`.
     """
     owner = holder.partition("[...]")[0].rpartition(".")[0].rpartition(".")[2]
-    function, file, _ = filled
-    nodes = ast.walk(tree) if owner and (tree := _tree_of(file)) else ()
-    methods = [each.func for each in nodes if isinstance(each, ast.Call) and isinstance(each.func, ast.Attribute)]
-    of_method = [each for each in methods if each.attr == function]
-    own = [each.lineno for each in of_method if ast.unparse(each.value).rpartition(".")[2] == owner]
-    is_shared = len(own) == 1 < len(of_method)
-    return (_function_at(tree, own[0]), file, own[0]) if is_shared and tree else filled
+    method, file, _ = filled
+    of_method = _calls(file, lambda called: bool(owner) and called.endswith(f".{method}"))
+    own = [at for called, at in of_method if called.split(".")[-2] == owner]
+    return own[0] if len(own) == 1 < len(of_method) else filled
+
+
+def called_at(frame: WireFrame) -> WireFrame | None:
+    """Return the only line of its file that calls a function; None if there is none, or several."""
+    function, file, _ = frame
+    calls = [at for _, at in _calls(file, lambda called: called in (function, f"self.{function}"))]
+    own = [each for each in calls if each[0] != function]
+    return own[0] if len(own) == 1 else None
 
 
 def returned_at(way: Sequence[str], frame: WireFrame) -> WireFrame:
@@ -265,25 +164,18 @@ def returned_at(way: Sequence[str], frame: WireFrame) -> WireFrame:
         frame: the function, with its first line, or that of a decorator.
     """
     name, file, first = frame
-    tree = _tree_of(file)
-    functions = [each for each in ast.walk(tree) if isinstance(each, ast.FunctionDef)] if tree else []
-    named = [each for each in functions if each.name == name and each.lineno >= first]
-    function = min(named, key=lambda each: each.lineno, default=None)
-    returned = max(_returns(function), key=lambda each: each.lineno, default=None) if function else None
-    part = _part(returned.value, way) if returned else None
+    functions = [each for each, _ in _nodes(file) if isinstance(each, ast.FunctionDef) and each.name == name]
+    function = min((each for each in functions if each.lineno >= first), key=lambda each: each.lineno, default=None)
+    returned = [
+        each
+        for each, around in _nodes(file)
+        if isinstance(each, ast.Return | ast.Yield) and function is not None and around[-1:] == (function,)
+    ]
+    part = _part(max(returned, key=lambda each: each.lineno).value, way) if returned else None
     if function is None or part is None:
         return frame
-    made = _lines_assigning(function, part.id) if isinstance(part, ast.Name) else []
+    made = _assigned_in(file, function, part.id) if isinstance(part, ast.Name) else []
     return name, file, max((each for each in made if each < part.lineno), default=part.lineno)
-
-
-def _returns(place: ast.AST) -> Iterator[ast.Return | ast.Yield]:
-    """What a function returns or yields, and not the functions in it."""
-    for each in ast.iter_child_nodes(place):
-        if isinstance(each, ast.Return | ast.Yield):
-            yield each
-        elif not isinstance(each, ast.FunctionDef | ast.Lambda):
-            yield from _returns(each)
 
 
 def _part(value: ast.expr | None, way: Sequence[str]) -> ast.expr | None:
@@ -297,122 +189,196 @@ def _part(value: ast.expr | None, way: Sequence[str]) -> ast.expr | None:
     return value
 
 
-def called_at(frame: WireFrame) -> WireFrame | None:
-    """Return the only line of its file that calls a function; None if there is none, or several."""
-    function, file, _ = frame
-    tree = _tree_of(file)
-    nodes = ast.walk(tree) if tree else ()
-    names = (function, f"self.{function}")
-    calls = [each for each in nodes if isinstance(each, ast.Call) and ast.unparse(each.func) in names]
-    calls = [each for each in calls if tree and _function_at(tree, each.lineno) != function]
-    return (_function_at(tree, calls[0].lineno), file, calls[0].lineno) if tree and len(calls) == 1 else None
+# Which of the places is meant
 
 
-def is_limited(holder: str, frames: Sequence[WireFrame]) -> bool:
-    """Return whether the source asks for the length of a container before it adds or drops something, or clears it.
+def _only(found: list[Use], names: str) -> WireFrame | None:
+    """The only place of several, or the first of two that are branches of one condition."""
+    found = [each for each in found if each.written == names] or found  # those with the same keys
+    first = min(found, key=lambda each: each.line)
+    if len({(each.file, each.line) for each in found}) > 1 and not _are_branches(found):
+        return None
+    return _name(first.around), first.file, first.line
 
-    Such a container grows only until it is full, as in `if len(pool) < 50: pool.append(x)`, or for a while.
-    """
-    names = re.sub(r"\[[^]]*\]", "", holder.partition("[...]")[0])
-    is_it = _ends_with(names.rpartition(".")[2], False) if "." in names else lambda each: _plain(each) == names
-    for tree in map(_tree_of, dict.fromkeys(file for _, file, _ in frames)) if names else ():
-        nodes = list(ast.walk(tree)) if tree else []
-        branches = [each for each in nodes if isinstance(each, ast.If | ast.While)]
-        if any(_clears(each, is_it) for each in nodes):
-            return True
-        if any(_compares_length(each.test, is_it) and _changes(each, is_it) for each in branches):
-            return True
+
+def _are_branches(found: list[Use]) -> bool:
+    """Whether each of two places is in another branch of one `if`."""
+    for each, _ in _nodes(found[0].file) if len({use.file for use in found}) == 1 else ():
+        if isinstance(each, ast.If) and each.orelse:
+            in_first, in_second = ([use.line in _lines_of(of) for use in found] for of in (each.body, each.orelse))
+            if len(found) == 2 and sum(in_first) == sum(in_second) == 1 and in_first != in_second:
+                return True
     return False
 
 
-def _tree_of(file: str) -> ast.Module | None:
-    """The source of a file, as far as it is there and can be read."""
-    return _parsed("".join(linecache.getlines(file)) if file else "")
+def _is_of_variable(use: Use, names: str, frame: WireFrame) -> bool:
+    """Whether this is in the function of a variable, where a module's is seen, or in one that is given it so named."""
+    function, file, line = frame
+    if use.file != file or names not in use.ways:
+        return False
+    root = names.partition(".")[0]
+    if use.owner and use.owner is _functions_of(use.around)[0] and root != "self" and root in _given(use.owner):
+        return True
+    if own := _functions(file, function, line):
+        return any(each in own for each in use.around[use.around.index(use.owner) if use.owner else 0 :])
+    return use.owner is None and function.startswith("<")
+
+
+def _is_of_class(use: Use, names: str, frames: Sequence[WireFrame]) -> bool:
+    """Whether this is in a method of one of the classes of what has it as an attribute."""
+    last = names.rpartition(".")[2]
+    classes = [(name.replace(".<locals>", ""), file) for name, file, _ in frames[1:] if "." in names]
+    return any(use.file == file and f"{name}.{last}" in use.ways for name, file in classes)
+
+
+def _is_of_others(use: Use, names: str, frames: Sequence[WireFrame]) -> bool:
+    """Whether this is outside of these classes, where what has it is known by another name."""
+    is_of_other_class = len(frames) > 1 and _plain(use.written) == f"self.{names.rpartition('.')[2]}"
+    return "." in names and _ends_alike(use.written, names) and not is_of_other_class
+
+
+def _ends_alike(written: str, names: str) -> bool:
+    """Whether two ways end with the same attribute, or two variables have the same name."""
+    written = _plain(written)
+    if "." not in names:
+        return written == names
+    return "." in written and written.rpartition(".")[2] == names.rpartition(".")[2]
+
+
+# What the source says
 
 
 @lru_cache(maxsize=16)
-def _parsed(source: str) -> ast.Module | None:
+def _nodes(file: str) -> list[tuple[ast.AST, Around]]:
+    """The nodes of a file, as far as it is there and can be read, with the functions and classes around each."""
+
+    def below(node: ast.AST, around: Around) -> Iterator[tuple[ast.AST, Around]]:
+        for child in ast.iter_child_nodes(node):
+            yield child, around
+            yield from below(child, (*around, child) if isinstance(child, Function | ast.ClassDef) else around)
+
     try:
-        return ast.parse(source) if source else None
+        return [*below(ast.parse("".join(linecache.getlines(file)) if file else ""), ())]
     except SyntaxError:
-        return None
+        return []
 
 
-def _clears(node: ast.AST, is_it: Callable[[ast.expr], bool]) -> bool:
-    function = node.func if isinstance(node, ast.Call) else None
-    return isinstance(function, ast.Attribute) and function.attr == "clear" and is_it(function.value)
-
-
-def _compares_length(test: ast.expr, is_it: Callable[[ast.expr], bool]) -> bool:
-    asked = [each.left for each in ast.walk(test) if isinstance(each, ast.Compare)]
-    asked += [right for each in ast.walk(test) if isinstance(each, ast.Compare) for right in each.comparators]
-    calls = [each for each in asked if isinstance(each, ast.Call) and ast.unparse(each.func) == "len" and each.args]
-    return any(is_it(each.args[0]) for each in calls)
-
-
-def _changes(branch: ast.AST, is_it: Callable[[ast.expr], bool]) -> bool:
-    """Whether something is added to a container in a branch, or dropped of it."""
-    nodes = list(ast.walk(branch))
-    dropped = any(isinstance(each, ast.Attribute) and each.attr in DROPS and is_it(each.value) for each in nodes)
-    deleted = [target for each in nodes if isinstance(each, ast.Delete) for target in each.targets]
-    is_deleted = any(isinstance(each, ast.Subscript) and is_it(each.value) for each in deleted)
-    return dropped or is_deleted or any(_adds(each, is_it) or _assigns_any(each, is_it) for each in nodes)
-
-
-def _adds(node: ast.AST, is_it: Callable[[ast.expr], bool]) -> ast.expr | None:
-    """What a node adds something to, if it is that."""
-    asked: Sequence[ast.expr] = ()
-    if isinstance(node, ast.AugAssign):
-        asked = [node.target]
-    elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in ADDS + REGISTERS:
-        asked = [node.func.value]
-    elif isinstance(node, ast.Call) and ast.unparse(node.func).rpartition(".")[2] in PUSHES:
-        asked = node.args[:1]
-    elif isinstance(node, ast.Assign):
-        reads = {ast.unparse(each) for each in ast.walk(node.value) if isinstance(each, ast.Name | ast.Attribute)}
-        asked = [each for each in _targets(node) if isinstance(each, ast.Subscript) or _plain(each) in reads]
-    return next((each for each in asked if is_it(each)), None)
-
-
-def _assigns(node: ast.AST, is_it: Callable[[ast.expr], bool]) -> ast.expr | None:
-    """What a node assigns something to, if it is that; `= []` only says that there is nothing yet."""
-    found = _assigns_any(node, is_it)
-    value = node.value if isinstance(node, ast.Assign | ast.AnnAssign) else None
-    written = ast.unparse(value).rpartition("collections.")[2] if value else "None"
-    is_empty = written in EMPTY or written.startswith(("defaultdict(", "deque(maxlen"))
-    return None if is_empty else found
-
-
-def _assigns_any(node: ast.AST, is_it: Callable[[ast.expr], bool]) -> ast.expr | None:
-    """The same, whatever is assigned."""
-    if isinstance(node, ast.AnnAssign):
-        return node.target if is_it(node.target) else None
-    return next((each for each in _targets(node) if is_it(each)), None) if isinstance(node, ast.Assign) else None
-
-
-def _targets(node: ast.Assign) -> list[ast.expr]:
-    """What is assigned to, each of several at once by itself."""
-    found = list[ast.expr]()
-    for each in node.targets:
-        found += each.elts if isinstance(each, ast.Tuple | ast.List) else [each]
+@lru_cache(maxsize=16)
+def _uses(file: str) -> list[Use]:
+    bound, found = _bound(file), []
+    for node, around in _nodes(file):
+        for does, to in _done(node):
+            written = ast.unparse(to)
+            root = re.split(r"[.\[]", written)[0]
+            owner = next((each for each in _functions_of(around) if (each, root) in bound), None)
+            ways, line = _ways(written, around, does is Does.ADDS), node.lineno  # type: ignore[attr-defined]
+            found.append(Use(does, written, ways, file, line, around, owner))
     return found
 
 
-def _lines_assigning(place: ast.AST, name: str) -> list[int]:
-    nodes = (each for each in ast.walk(place) if _assigns(each, lambda one: _plain(one) == name))
-    return sorted(each.lineno for each in nodes if isinstance(each, ast.stmt))
+def _bound(file: str) -> set[tuple[Function, str]]:
+    """The functions of a file, with each variable that is one of its own, or that it is given."""
+    here = [(inside[0], each) for each, around in _nodes(file) if (inside := _functions_of(around))]
+    stored = {(at, each.id) for at, each in here if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Store)}
+    given = {(at, each.arg) for at, each in here if isinstance(each, ast.arg)}
+    elsewhere = {(at, name) for at, each in here if isinstance(each, ast.Global | ast.Nonlocal) for name in each.names}
+    return (stored | given) - elsewhere
 
 
-def _plain(node: ast.expr) -> str:
-    """An expression as it is written, subscripts left out."""
-    return re.sub(r"\[[^]]*\]", "", ast.unparse(node))
+def _given(function: Function) -> list[str]:
+    return [each.arg for each in (*function.args.posonlyargs, *function.args.args, *function.args.kwonlyargs)]
 
 
-def _function_at(tree: ast.AST, line: int) -> str:
-    """The innermost function around a line."""
-    around = [
-        each
-        for each in ast.walk(tree)
-        if isinstance(each, Function) and each.lineno <= line <= (each.end_lineno or each.lineno)
-    ]
-    return max(around, key=lambda each: each.lineno).name if around else "<module>"
+def _ways(written: str, around: Around, adds: bool) -> frozenset[str]:
+    ways = {_plain(written)}
+    if around and adds:
+        ways |= {value for name, value in _aliases(around[-1]) if name in ways}
+    in_class = [number for number, each in enumerate(around) if isinstance(each, ast.ClassDef)]
+    method = around[in_class[-1] + 1] if in_class and len(around) > in_class[-1] + 1 else None
+    if isinstance(method, Function) and (given := _given(method)):
+        inside = ".".join(each.name for each in around[: in_class[-1] + 1])
+        ways |= {f"{inside}.{each.partition('.')[2]}" for each in ways if each.startswith(f"{given[0]}.")}
+    return frozenset(ways)
+
+
+@lru_cache(maxsize=256)
+def _aliases(function: ast.AST) -> set[tuple[str, str]]:
+    """The variables that are other names for something, each with that: of `add = self.rows`, add and self.rows."""
+    assigns = [each for each in ast.walk(function) if isinstance(each, ast.Assign) and len(each.targets) == 1]
+    same = [each for each in assigns if isinstance(each.value, ast.Name | ast.Attribute)]
+    return {(ast.unparse(each.targets[0]), _plain(ast.unparse(each.value))) for each in same}
+
+
+def _done(node: ast.AST) -> Iterator[tuple[Does, ast.expr]]:
+    """What a node does, and to what."""
+    match node:
+        case ast.AugAssign(target=target):
+            yield Does.ADDS, target
+        case ast.Call(func=ast.Attribute(attr=name, value=to)) if name in ADDS:
+            yield Does.ADDS, to
+        case ast.Call(func=ast.Attribute(attr=name, value=to)) if name in DROPS:
+            yield Does.DROPS, to
+        case ast.Call(func=ast.Attribute(attr="clear", value=to)):
+            yield Does.CLEARS, to
+        case ast.Call(func=function, args=[to, *_]) if ast.unparse(function).rpartition(".")[2] in PUSHES:
+            yield Does.ADDS, to
+        case ast.Delete(targets=targets):
+            yield from ((Does.DROPS, each.value) for each in targets if isinstance(each, ast.Subscript))
+        case ast.Assign(targets=targets, value=value):
+            reads = {ast.unparse(each) for each in ast.walk(value) if isinstance(each, ast.Name | ast.Attribute)}
+            for one in targets:
+                for each in one.elts if isinstance(one, ast.Tuple | ast.List) else [one]:
+                    if isinstance(each, ast.Subscript) or _plain(ast.unparse(each)) in reads:
+                        yield Does.ADDS, each
+                    yield _assigns(value), each
+        case ast.AnnAssign(target=target, value=filled):
+            yield _assigns(filled), target
+
+
+def _assigns(value: ast.expr | None) -> Does:
+    return Does.EMPTIES if value is None or EMPTY.fullmatch(ast.unparse(value)) else Does.ASSIGNS
+
+
+def _assigned_in(file: str, function: Function, name: str) -> list[int]:
+    """The lines of a function that assign something to a variable."""
+    own = [each for each in _uses(file) if function in each.around and _plain(each.written) == name]
+    return [each.line for each in own if each.does is Does.ASSIGNS]
+
+
+def _calls(file: str, is_it: Callable[[str], bool]) -> list[tuple[str, WireFrame]]:
+    """The calls of some functions, each as it is written, and where it is."""
+    calls = [(each, around) for each, around in _nodes(file) if isinstance(each, ast.Call)]
+    named = [(ast.unparse(each.func), (_name(around), file, each.lineno)) for each, around in calls]
+    return [each for each in named if is_it(each[0])]
+
+
+def _lengths(test: ast.expr) -> Iterator[str]:
+    """Yield what a condition compares the length of."""
+    for each in ast.walk(test):
+        for side in (each.left, *each.comparators) if isinstance(each, ast.Compare) else ():
+            if isinstance(side, ast.Call) and ast.unparse(side.func) == "len" and side.args:
+                yield ast.unparse(side.args[0])
+
+
+def _functions(file: str, name: str, line: int) -> list[Function]:
+    """The functions of a name; if one of them has the line, that one."""
+    named = [each for each, _ in _nodes(file) if isinstance(each, Function) and each.name == name]
+    return [each for each in named if line in _lines_of([each])] or named
+
+
+def _functions_of(around: Around) -> list[Function]:
+    """The functions around a place, innermost first."""
+    return [each for each in reversed(around) if isinstance(each, Function)]
+
+
+def _name(around: Around) -> str:
+    return next((each.name for each in _functions_of(around)), "<module>")
+
+
+def _lines_of(body: Sequence[ast.stmt]) -> range:
+    return range(body[0].lineno, (body[-1].end_lineno or body[-1].lineno) + 1)
+
+
+def _plain(written: str) -> str:
+    """A way without its subscripts."""
+    return re.sub(r"\[[^]]*\]", "", written)

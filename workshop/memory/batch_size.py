@@ -7,7 +7,7 @@ import numpy as np
 
 from workshop.memory.memory_lines import memory_of
 from workshop.memory.memory_run import MeasuredMemory
-from workshop.probe.memory.memory_notes import MemorySegment, TensorKind
+from workshop.probe.memory.memory_notes import FIRST_STEPS, MemorySegment, TensorKind
 
 OF_BATCH = (TensorKind.BATCHES, TensorKind.ACTIVATIONS, TensorKind.BACKWARD, TensorKind.OTHERS, TensorKind.SCRATCH)
 """The kinds of which a step makes more for a larger batch, if they are of the step itself."""
@@ -42,7 +42,9 @@ class LargestBatch:
 
 def largest_batch(measured: MeasuredMemory) -> LargestBatch | None:
     """Return the largest batch on the device that trains; None if the size of a batch is not known."""
-    steps = [each for each in measured.record.training if each.samples and not each.is_last and each.step >= 2]
+    steps = [
+        each for each in measured.record.training if each.samples and not each.is_last and each.step >= FIRST_STEPS
+    ]
     device = _device_of_model(steps)
     having = [each for each in steps if any(of.device == device for of in each.devices)]
     if device is None or not having:
@@ -68,7 +70,6 @@ def largest_batch(measured: MeasuredMemory) -> LargestBatch | None:
 
 
 def _device_of_model(steps: list[MemorySegment]) -> str | None:
-    """The device that has most of the parameters."""
     sizes = Counter[str]()
     for each in (row for step in steps for row in step.at_peak if row.kind == TensorKind.PARAMETERS):
         sizes[each.device] += each.bytes

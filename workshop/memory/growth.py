@@ -10,6 +10,7 @@ import numpy as np
 
 from workshop.memory.assignments import is_limited
 from workshop.memory.host_watch import HostLook
+from workshop.memory.memory_findings import MIN_BYTES
 from workshop.memory.memory_lines import held_in, holder_text, innermost, looked_at
 from workshop.memory.memory_record import MemoryRecord
 from workshop.probe.memory.memory_notes import OF_TRAINING, MemorySegment, TensorRow
@@ -28,9 +29,8 @@ MAX_SHARE_LEFT = 0.3
 SHARE_TO_SETTLE = 0.3
 """Share of the time in which libraries fill their caches, and allocators their reserves."""
 
-MIN_LOOKS, MIN_FIT, MIN_GROWTH_BYTES = 8, 0.8, 4 << 20
-"""Looks at a process, share of their spread that a line explains, and bytes that its ends differ by, at least, for a
-process to grow."""
+MIN_LOOKS, MIN_FIT = 8, 0.8
+"""Looks at a process, and share of their spread that a line explains, at least, for a process to grow."""
 
 
 @dataclass(frozen=True)
@@ -152,7 +152,6 @@ def _held(line: GrowingLine) -> object:
 
 
 def _recorded_in_epoch(steps: list[MemorySegment], last: MemorySegment) -> int:
-    """The number of recorded steps in an epoch, up to one of them."""
     return sum(each.epoch == last.epoch and each.step <= last.step for each in steps)
 
 
@@ -191,7 +190,7 @@ def process_growth(looks: Sequence[HostLook], reports: Sequence[StepReport]) -> 
     growth = slope * (times[-1] - times[0])
     spread = ((sizes - sizes.mean()) ** 2).sum()
     left = ((sizes - start - slope * (times - times[0])) ** 2).sum()
-    if growth < MIN_GROWTH_BYTES or left > (1 - MIN_FIT) * spread:
+    if growth < MIN_BYTES or left > (1 - MIN_FIT) * spread:
         return None
     passed = np.interp(times[-1], ended_s, steps) - np.interp(times[0], ended_s, steps)
     return ProcessGrowth(pid, float(growth / max(passed, 1.0)), float(slope), int(growth))

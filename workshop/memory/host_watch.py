@@ -9,12 +9,10 @@ from dataclasses import dataclass, field, replace
 import psutil
 
 from workshop.probe.memory.memory_notes import ProbeLook
+from workshop.probe.memory.process_memory import rolled_up
 from workshop.runs.again_and_again import again_and_again
 from workshop.runs.machine import SHARED_MEMORY, free_memory
 from workshop.runs.process_tree import descendants
-
-EVERY_S = 0.5
-"""Seconds between two looks."""
 
 FIELDS = ("Rss", "Pss", "Private_Clean", "Private_Dirty", "Anonymous", "Pss_Shmem")
 """What the kernel says of a process, by its own names."""
@@ -76,7 +74,7 @@ class HostWatch:
     def watching(self, pid: int) -> "Iterator[HostWatch]":
         """Look at a process and all below it until the block ends."""
         self.shared_memory_before = _used_shared_memory()
-        with again_and_again(lambda: self._look(pid), EVERY_S):
+        with again_and_again(lambda: self._look(pid), every_s=0.5):
             yield self
 
     def _look(self, pid: int) -> None:
@@ -115,10 +113,8 @@ class HostWatch:
 def process_memory(pid: int) -> ProcessMemory | None:
     """Return what a process has in memory; None if it is gone, or has nothing, as one that nobody has waited for."""
     try:
-        with open(f"/proc/{pid}/smaps_rollup", encoding="ascii") as file:
-            sizes = {line.partition(":")[0]: int(line.split()[1]) * 1024 for line in file if line.endswith("kB\n")}
-    except FileNotFoundError:
-        return _by_psutil(pid)
+        if not (sizes := rolled_up(pid)):
+            return _by_psutil(pid)
     except (OSError, ValueError):
         return None
     rss, pss, clean, dirty, anonymous, shmem = (sizes.get(each, 0) for each in FIELDS)

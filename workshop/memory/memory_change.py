@@ -66,7 +66,6 @@ def _processes(before: Values, after: Values) -> Iterator[Change]:
 
 
 def _growth(before: Values, after: Values) -> Iterator[Change]:
-    """What grows, all lines together."""
     rates = [1e3 * sum(line["bytes_a_step"] for line in each["growing"]) for each in (before, after)]
     if any(rates):
         yield _change("growth in 1000 steps", rates, SAME_GROWTH * max(rates))

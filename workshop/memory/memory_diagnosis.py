@@ -7,16 +7,16 @@ from typing import Any
 
 from workshop.memory.assignments import object_filled_at
 from workshop.memory.batch_size import LargestBatch, largest_batch
-from workshop.memory.device_peak import DevicePeak, device_peaks
 from workshop.memory.growth import GrowingLine, ProcessGrowth, growing_lines, process_growth
 from workshop.memory.host_table import HostTable, host_table
 from workshop.memory.memory_causes import memory_findings
 from workshop.memory.memory_findings import MemoryFinding
+from workshop.memory.memory_lines import DevicePeak, device_peaks, devices_of, highest_peak
 from workshop.memory.memory_run import MeasuredMemory
-from workshop.probe.memory.memory_notes import HeldObject, MemorySegment, SegmentName, TensorsOfDevice
+from workshop.probe.memory.memory_notes import MIN_HELD, HeldObject, SegmentName
 
-MIN_HELD, MAX_HELD = 1 << 20, 10
-"""Bytes of a container or an array, at least, and their number, at most, that are shown."""
+MAX_HELD = 10
+"""Containers and arrays, at most, that are shown."""
 
 
 @dataclass(frozen=True)
@@ -70,28 +70,24 @@ class MemoryDiagnosis:
         segments = self.measured.record.segments
         asked = {each.step for each in segments if each.is_last or each.name == SegmentName.VALIDATION}
         recorded = {each.step for each in segments} - asked
-        plain, all_us = [], []
-        for report in self.measured.reports:
-            for number, each_us in enumerate(report.durations_us, report.first_step):
-                all_us.append(0 if number in asked else each_us)
-                if number not in recorded | asked:
-                    plain.append(each_us)
+        steps = [
+            (number, duration_us)
+            for report in self.measured.reports
+            for number, duration_us in enumerate(report.durations_us, report.first_step)
+            if number not in asked
+        ]
+        plain = sorted(duration_us for number, duration_us in steps if number not in recorded)
         if len(plain) < 5:
             return None
-        median_us = sorted(plain)[len(plain) // 2]
-        extra = sum(
-            max(each_us - median_us, 0)
-            for report in self.measured.reports
-            for number, each_us in enumerate(report.durations_us, report.first_step)
-            if number in recorded
-        )
-        return extra / max(sum(all_us) - extra, 1)
+        median_us = plain[len(plain) // 2]
+        extra = sum(max(duration_us - median_us, 0) for number, duration_us in steps if number in recorded)
+        return extra / max(sum(duration_us for _, duration_us in steps) - extra, 1)
 
     @property
     def rank_peaks(self) -> dict[int, dict[str, int]]:
         """The peak of each device in bytes, for each of several ranks."""
         return {
-            rank: {of.device: of.peak_bytes for of in _highest(record.segments)}
+            rank: {device: highest_peak(record, device) for device in devices_of(record)}
             for rank, record in sorted(self.measured.ranks.items())
         }
 
@@ -152,12 +148,3 @@ def _held(held: HeldObject) -> dict[str, Any]:
     what = f"{held.container} of {held.dtype}, {' x '.join(map(str, held.shape))}" if held.dtype else held.container
     about = {"holder": held.holder, "what": what, "dtype": held.dtype, "length": held.length, "bytes": held.bytes}
     return {**about, "file": file, "line": line, "function": function}
-
-
-def _highest(segments: list[MemorySegment]) -> list[TensorsOfDevice]:
-    """The highest peak of each device."""
-    highest: dict[str, TensorsOfDevice] = {}
-    for of in (of for each in segments for of in each.devices):
-        if of.device not in highest or of.peak_bytes > highest[of.device].peak_bytes:
-            highest[of.device] = of
-    return list(highest.values())

@@ -40,7 +40,7 @@ class MemoryRecord:
     objects: list[AttributeObjects] = field(default_factory=list)
     touched: list[TouchedAttribute] = field(default_factory=list)
     wide_items: list[WideItems] = field(default_factory=list)
-    trials: dict[str, MemoryTrial] = field(default_factory=dict)
+    checkpoints: MemoryTrial | None = None
     workers: dict[int, list[WorkerContainers]] = field(default_factory=lambda: defaultdict(list))
     """By the process of the worker."""
     iterated: list[LoaderIterated] = field(default_factory=list)
@@ -96,6 +96,18 @@ class MemoryRecord:
         return next(iter(self.looks), None)
 
 
+LISTS = {
+    OldGraph: "graphs",
+    ProbeLook: "probe_looks",
+    HeldObjects: "held",
+    AttributeObjects: "objects",
+    TouchedAttribute: "touched",
+    WideItems: "wide_items",
+    LoaderIterated: "iterated",
+}
+"""The lists of a record that are kept as they were noted."""
+
+
 def read_memory(folder: Path, trainers: Collection[int]) -> MemoryRecord:
     """Read what some processes have noted in a run's folder: those of one rank, in all of its runs."""
     found = MemoryRecord(lost=why_lost(folder))
@@ -114,26 +126,16 @@ def _enter(found: MemoryRecord, event: object) -> None:
     match event:
         case MemorySegment():
             found.segments.append(_numbered(found, event))
-        case OldGraph():
-            (found.validation_graphs if event.validation else found.graphs).append(event)
-        case ProbeLook():
-            found.probe_looks.append(event)
-        case HeldObjects():
-            found.held.append(event)
-        case AttributeObjects():
-            found.objects.append(event)
-        case TouchedAttribute():
-            found.touched.append(event)
-        case WideItems():
-            found.wide_items.append(event)
+        case OldGraph(validation=True):
+            found.validation_graphs.append(event)
         case MemoryTrial():
-            found.trials[event.name] = event
+            found.checkpoints = event
         case WorkerContainers():
             found.workers[event.pid].append(event)
-        case LoaderIterated():
-            found.iterated.append(event)
         case LoaderMade():
             found.made[event.loader] = event.stack
+        case _ if name := LISTS.get(type(event)):
+            getattr(found, name).append(event)
 
 
 def _numbered(found: MemoryRecord, segment: MemorySegment) -> MemorySegment:

@@ -1,18 +1,22 @@
-"""Leads a script through the stages in which its memory is measured."""
+"""Runs of a script in which its memory is measured: led through stages, or followed for some steps."""
 
 import math
 import re
 import signal
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from time import monotonic
 
 from workshop.errors import WorkshopError
 from workshop.memory.host_watch import HostWatch
+from workshop.memory.memory_lines import DevicePeak, device_peaks
 from workshop.memory.memory_record import MemoryRecord, read_memory
 from workshop.probe.messages import AsItIs, LookForHolders, StepReport, TouchDatasets, TryCheckpoints
+from workshop.runs.measured_script import MeasuredScript
 from workshop.runs.measured_steps import MeasuredSteps, Stage
 from workshop.runs.other_load import OtherLoad
-from workshop.runs.script import Say
+from workshop.runs.script import Say, run_folder
 from workshop.runs.script_error import ScriptError
 from workshop.runs.staged_run import WARM_UP_STEPS, StagedRun, led, too_early
 
@@ -31,6 +35,9 @@ LAST_STEPS, LAST_S = 2, 30.0
 ENOUGH_STEPS, BEFORE_END = 10, 4
 """Steps of an epoch that are over, or half of it, and still to come, at least, when holders are looked for last:
 what is kept until its end, such as a list of outputs, is little at its beginning."""
+
+SETTLED = 4
+"""Steps after which libraries have loaded what they need."""
 
 
 @dataclass
@@ -111,7 +118,6 @@ def _go_into_epoch(run: StagedRun) -> None:
 
 
 def _try(run: StagedRun) -> None:
-    """Try what would need less."""
     if not run.ended:
         run.script.tell("trying what would need less")
         for each in (TouchDatasets(), TryCheckpoints()):
@@ -167,3 +173,59 @@ def _killed(error: ScriptError) -> str:
         return error.how
     who = next((who for who, says in KILLED.items() if re.search(says, error.output)), "")
     return f"{error.how}, as {who} was killed by SIGKILL" if who else ""
+
+
+# Part 12: every tensor is followed, in each step and each validation
+
+
+@dataclass(frozen=True)
+class FollowedRun:
+    """What was seen of one."""
+
+    record: MemoryRecord
+    """Of the process that trains."""
+    steps: int
+    grown_bytes: int
+    """How much more memory that process had than after its first steps, at most."""
+
+    @property
+    def peak(self) -> DevicePeak | None:
+        """The peak of the device that has the highest one; None if no step was seen."""
+        return max(device_peaks(self.record), key=lambda each: each.memory.peak_bytes, default=None)
+
+
+def follow(command: Sequence[str], steps: int, say: Say) -> FollowedRun:
+    """Run a script for so many steps, or until it ends, and follow its tensors.
+
+    Args:
+        command: the script and its arguments; it runs in an empty folder.
+        steps: the number of steps of its optimizer.
+        say: told of the progress.
+
+    Raises:
+        ScriptError: it broke, hung or ran away, or has ended before its first step.
+    """
+    with run_folder() as folder, MeasuredScript(command, folder, environment={"PYTHONUNBUFFERED": "1"}) as script:
+        script.memory = script.every_step = True
+        script.say = say
+        say(f"following every tensor of {script.name}, for {steps} steps")
+        script.start()
+        host, taken, pid, settled_s = HostWatch(), 0, 0, 0.0
+        assert script.process
+        with host.watching(script.process.pid):
+            for report in script.reports():
+                taken, pid = taken + report.steps, report.pid
+                if not settled_s and taken >= SETTLED:
+                    settled_s = report.ended_s
+                if taken >= steps:
+                    break
+        if not taken:
+            raise script.ended("before its first step")
+        return FollowedRun(read_memory(Path(folder), [pid]), taken, _grown_bytes(host, pid, settled_s))
+
+
+def _grown_bytes(host: HostWatch, pid: int, since_s: float) -> int:
+    """By how much more a process had at most than at a moment, if that came."""
+    looks = (each for each in host.looks if since_s and each.time_s >= since_s and pid in each.processes)
+    later = [each.processes[pid].anonymous for each in looks]
+    return max(later, default=0) - next(iter(later), 0)

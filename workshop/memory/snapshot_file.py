@@ -18,7 +18,14 @@ from workshop.file_kind import SNAPSHOT, kind_of, wrong_kind
 from workshop.memory.host_watch import HostWatch
 from workshop.memory.memory_record import MemoryRecord
 from workshop.memory.memory_run import MeasuredMemory
-from workshop.probe.memory.memory_notes import MemorySegment, SegmentName, TensorKind, TensorRow, TensorsOfDevice
+from workshop.probe.memory.memory_notes import (
+    MAX_POINTS,
+    MemorySegment,
+    SegmentName,
+    TensorKind,
+    TensorRow,
+    TensorsOfDevice,
+)
 from workshop.probe.observations import WireFrame
 from workshop.probe.user_code import is_user_code
 
@@ -29,9 +36,6 @@ WRITES_ONE = "torch.cuda.memory._dump_snapshot writes one"
 ALLOCATES, FREES, FAILS = "alloc", "free_completed", "oom"
 """The events of a record in which memory is taken and given back, and that of an allocation that has failed."""
 
-MAX_POINTS = 500
-"""Points of a curve, at most."""
-
 NOTE = (
     "This is a snapshot of torch: it says where memory was allocated, but not what for, nor who holds it. So no causes "
     "were looked for, which needs the script, as in workshop memory train.py. The record holds {events:,} events of "
@@ -40,9 +44,6 @@ NOTE = (
 
 BACKWARD = "autograd::Engine"
 """What the names of C++ frames have in them where a backward pass allocates, in a thread that has no Python frames."""
-
-MAX_NUMBER = 2**63
-"""A size or an address, at most."""
 
 
 def is_snapshot(name: str) -> bool:
@@ -119,7 +120,7 @@ def _size(value: Any) -> int:
     Raises:
         ValueError: it can be neither.
     """
-    if not isinstance(value, int) or not 0 <= value < MAX_NUMBER:
+    if not isinstance(value, int) or not 0 <= value < 2**63:
         raise ValueError(f"{value!r:.40} is no size")
     return value
 

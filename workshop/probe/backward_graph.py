@@ -7,8 +7,10 @@ from typing import Any
 
 import torch
 
-MAX_OPERATIONS = 20_000
-"""The number of operations at which a graph is cut."""
+from workshop.probe.internals import saved_tensors
+
+MAX_OPERATIONS, MAX_KEPT = 20_000, 200_000
+"""The number of operations at which a graph is cut, and where only what is kept is asked for."""
 
 
 class BackwardGraph:
@@ -49,11 +51,11 @@ def roots_of(tensors: Any) -> list[torch.Tensor]:
     return [each for each in given if isinstance(each, torch.Tensor) and each.grad_fn is not None]
 
 
-def nodes_below(ahead: Iterable[Any]) -> list[Any]:
-    """Return these operations of a graph, and all that a backward pass runs after them."""
+def nodes_below(ahead: Iterable[Any], most: int = MAX_OPERATIONS) -> list[Any]:
+    """Return these operations of a graph, and all that a backward pass runs after them, up to so many."""
     found: dict[Any, None] = {}
     ahead = [*ahead]
-    while ahead and len(found) < MAX_OPERATIONS:
+    while ahead and len(found) < most:
         node = ahead.pop()
         if node not in found:
             found[node] = None
@@ -64,3 +66,9 @@ def nodes_below(ahead: Iterable[Any]) -> list[Any]:
 def following_of(node: Any) -> set[Any]:
     """Return the operations that a backward pass runs right after one."""
     return {each for each, _ in node.next_functions if each is not None}
+
+
+def saved_by_graphs(roots: Iterable[torch.Tensor]) -> list[torch.Tensor]:
+    """Return the tensors that the graphs of some tensors keep for a backward pass, however long these are."""
+    nodes = nodes_below((each.grad_fn for each in roots if each.grad_fn is not None), MAX_KEPT)
+    return [kept for node in nodes for kept in saved_tensors(node) if isinstance(kept, torch.Tensor)]

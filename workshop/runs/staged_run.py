@@ -1,11 +1,16 @@
 """A script that is measured in stages: unchanged, with batches from memory, and so on."""
 
+import linecache
 import math
+import os
 import signal
+import threading
 import time
 from collections import Counter, defaultdict
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from modulefinder import ModuleFinder
+from pathlib import Path
 
 from workshop.errors import WorkshopError
 from workshop.probe.log import log
@@ -229,6 +234,20 @@ class StagedRun:
                 return
 
 
+def keep_sources(*started: str) -> None:
+    """Keep the scripts among what is started, and what they import of their folders, for `linecache` as they are now.
+
+    So lines are read as they ran, also where somebody edits them meanwhile.
+    """
+    for path in (Path(each).absolute() for each in started if each.endswith(".py")):
+        finder = ModuleFinder([str(path.resolve().parent), os.getcwd()])
+        with suppress(Exception):  # of what cannot be read, others tell
+            finder.run_script(str(path))
+        for file in filter(None, (str(path), *(getattr(each, "__file__", None) for each in finder.modules.values()))):
+            linecache.checkcache(file)
+            linecache.getlines(file)
+
+
 @contextmanager
 def led(
     script: str, arguments: list[str], is_module: bool, say: Say, then: str, memory: bool = False
@@ -250,6 +269,8 @@ def led(
     """
     with run_folder() as folder, staged_script(script, arguments, is_module, folder) as measured, LoadMeter() as load:
         measured.say, measured.memory = say, memory
+        started = f"{script.replace('.', os.sep)}.py" if is_module else script, *arguments
+        threading.Thread(target=keep_sources, args=started, daemon=True).start()  # large projects take a while
         say(f"waiting for the first steps of {script}; from then on {then}")
         yield StagedRun(measured), load
 

@@ -19,7 +19,5 @@ def memory_causes() -> list[MemoryCause]:
 
 
 def memory_findings(measured: MeasuredMemory) -> list[MemoryFinding]:
-    """Return everything that was found, in order; what grows because of views is told as views."""
-    found: list[MemoryFinding] = [finding for module in MODULES for finding in module.find(measured)]
-    of_views = {each.holder for each in found if each.cause == "views-kept"}
-    return in_order(each for each in found if each.cause != "outputs-kept" or each.holder not in of_views)
+    """Return everything that was found, in order."""
+    return in_order(finding for module in MODULES for finding in module.find(measured))

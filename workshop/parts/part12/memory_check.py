@@ -10,8 +10,8 @@ from workshop.judge.ledger import Ledger
 from workshop.judge.reasons import Reason, ReasonKind
 from workshop.judge.verdict import MemoryPeaks, NextStep, Outcome, Verdict, other_work
 from workshop.judge.work_proof import check_without_gradients
-from workshop.memory.device_peak import DevicePeak
-from workshop.memory.followed_run import FollowedRun, follow
+from workshop.memory.memory_lines import DevicePeak
+from workshop.memory.memory_run import FollowedRun, follow
 
 MIB = 1 << 20
 

@@ -9,14 +9,8 @@ from workshop.probe.memory.process_memory import in_memory
 PLACES, STRETCH = 1024, 64
 """Places in an array that are looked at, and values at each."""
 
-MIN_ARRAY = 1 << 20
-"""Bytes of an array, at least, that is told of."""
-
 MIN_OTHERS = 100
 """Values that are not 0, at least: what is not filled yet says nothing."""
-
-LEVELS = 256
-"""Different values that can be told apart in a byte."""
 
 MAX_ROUNDING = 1e-5
 """Share of their spread, at most, by which float32 may change values to round them well."""
@@ -76,7 +70,7 @@ def narrower_type(values: Any) -> tuple[str, bool]:
     np = loaded_numpy()
     if values.dtype.kind != "f" or np.count_nonzero(values) < min(MIN_OTHERS, len(values) // 2):
         return "", False
-    if len(np.unique(values)) <= LEVELS:
+    if len(np.unique(values)) <= 256:  # they can be told apart in a byte
         return "uint8", False
     if values.dtype != np.float64:
         return "", False

@@ -11,8 +11,10 @@ from torch import nn
 from torch.utils.checkpoint import checkpoint
 
 from workshop.probe.event_file import EventFile
+from workshop.probe.log import log
 from workshop.probe.memory.allocator_events import AllocatorEvents
 from workshop.probe.memory.memory_notes import MemoryTrial
+from workshop.probe.memory.segment_table import highest
 from workshop.probe.memory.segments import Segments
 from workshop.probe.messages import SetStage, TryCheckpoints
 from workshop.probe.model_calls import ModelCalls
@@ -52,8 +54,7 @@ class CheckpointTrial(Watcher):
 
 
 def try_checkpoints(model: nn.Module, inputs: Any, options: Any, events: EventFile) -> None:
-    """Measure both passes, and note what came of it."""
-    why, applies, before, after = "", True, (0, 0.0), (0, 0.0)
+    """Measure both passes, and note what came of it, unless one fails: that says nothing of the script."""
     device = next((parameter.device for parameter in model.parameters()), torch.device("cpu"))
     try:
         with warnings.catch_warnings(), random_states_kept():
@@ -65,19 +66,11 @@ def try_checkpoints(model: nn.Module, inputs: Any, options: Any, events: EventFi
             _wrap_blocks(copied)
             after = _peak(lambda: forward_and_backward(copied, given, named), device, events)
     except Exception as error:  # models that cannot be copied fail in many ways
-        why, applies = why_not(error), not isinstance(error, NothingToTryError)
-    events.write(
-        MemoryTrial,
-        name="checkpointing",
-        as_it_is_bytes=before[0],
-        as_it_is_s=before[1],
-        changed_bytes=after[0],
-        changed_s=after[1],
-        device=str(device),
-        about=type(model).__name__,
-        error=why,
-        applies=applies,
-    )
+        log(f"checkpoints cannot be tried: {why_not(error)}")
+        return
+    sizes = {"as_it_is_bytes": before[0], "changed_bytes": after[0]}
+    times = {"as_it_is_s": before[1], "changed_s": after[1]}
+    events.write(MemoryTrial, device=str(device), about=type(model).__name__, **sizes, **times)
 
 
 def _peak(run: Callable[[], object], device: torch.device, events: EventFile) -> tuple[int, float]:
@@ -102,11 +95,7 @@ def _peak(run: Callable[[], object], device: torch.device, events: EventFile) ->
     changes = allocator.end()
     if changes is None:
         raise NothingToTryError("the script profiles itself")
-    total = most = 0
-    for _, size in changes:
-        total += size
-        most = max(most, total)
-    return most, spent_s
+    return highest([(0, 0), *changes])[1], spent_s
 
 
 def _wrap_blocks(model: nn.Module) -> None:

@@ -11,12 +11,10 @@ import torch
 from workshop.probe.event_file import EventFile
 from workshop.probe.internals import sequence_number
 from workshop.probe.memory.host_objects import note_host_objects
-from workshop.probe.memory.inventory import adopt_unseen
-from workshop.probe.memory.memory_notes import OldGraph, TensorRow
+from workshop.probe.memory.memory_notes import FIRST_STEPS, OldGraph, TensorRow
 from workshop.probe.memory.process_memory import noting_own_pages
-from workshop.probe.memory.segment_table import FIRST_STEPS
 from workshop.probe.memory.storage_lives import UNSEEN, Life, StorageLives
-from workshop.probe.memory.tensor_holders import TensorHolders
+from workshop.probe.memory.tensor_holders import TensorHolders, adopt_unseen
 
 RECENT = 3
 """Steps, at most, whose graphs may be there because a variable still has the result, or a step has several
@@ -81,10 +79,7 @@ class HolderLook:
     def of_validation(self, at_peak: list[TensorRow]) -> list[TensorRow]:
         """Return the rows of a validation, with their holders if these were looked for."""
         holders, self._holders = self._holders, None
-        if holders:
-            with self._looking():
-                return holders.with_holders(at_peak)
-        return at_peak
+        return holders.with_holders(at_peak) if holders else at_peak
 
     def of_step(
         self, at_peak: list[TensorRow], at_end: list[TensorRow], steps: int, failed: bool

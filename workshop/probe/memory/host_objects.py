@@ -1,7 +1,6 @@
 """Finds the containers and arrays that variables of the user's code lead to, with their lengths and their sizes."""
 
 import queue
-import sys
 from collections import deque
 from collections.abc import Iterator
 from contextlib import suppress
@@ -13,17 +12,15 @@ from torch.utils.data import Dataset
 
 from workshop.probe.event_file import EventFile
 from workshop.probe.memory.array_content import (
-    MIN_ARRAY,
     STRETCH,
-    address_of,
     content_of,
     loaded_numpy,
     narrower_type,
     places_in,
     repeats,
 )
-from workshop.probe.memory.memory_notes import LRU_CACHE, HeldObject, HeldObjects
-from workshop.probe.memory.object_sizes import ObjectCount, count_objects, kept_by_cache, size_of
+from workshop.probe.memory.memory_notes import LRU_CACHE, MIN_HELD, HeldObject, HeldObjects
+from workshop.probe.memory.object_sizes import count_objects, kept_by_cache
 from workshop.probe.memory.process_memory import is_of_file
 from workshop.probe.memory.variables import (
     CACHE,
@@ -40,9 +37,6 @@ from workshop.probe.observations import WireFrame
 KINDS = (list, dict, set, deque)
 MIN_LENGTH = 8
 """Entries of a container, at least, that is noted."""
-
-MIN_COUNTED = 8 << 20
-"""Bytes of a container, at least, of which the objects are counted."""
 
 MAX_NOTED = 100
 """Containers, and arrays, at most, that are noted: the longest and the largest ones."""
@@ -64,16 +58,28 @@ def host_objects() -> Iterator[HeldObject]:
     """Yield them."""
     places = reached(user_variables())
     yield from _containers(places)
-    yield from _arrays(places)
     if loaded_numpy():
-        yield from _tensors(places)
+        yield from _numbers(places)
+
+
+def objects_of_worker(dataset: Any) -> Iterator[HeldObject]:
+    """Yield what a worker has in its copy of the dataset, in what it iterates, and in caches of functions."""
+    places = reached(worker_variables(dataset), MAX_OF_WORKER)
+    for place in places:
+        with suppress(Exception):  # the worker has changed it meanwhile, or it is like nothing else
+            array = _own_array(place.value) if place.name.startswith("dataset.") else None  # others may be of an item
+            if array is not None and array.nbytes >= MIN_HELD:
+                yield _noted(place, len(array), array.nbytes)
+            elif (container := _opened(place.value)) and container[0] >= MIN_LENGTH and not _is_limited(place.value):
+                yield _newest_of(place, *container)
+    yield from _arrays_of_generators(places)
+
+
+# Containers
 
 
 def _containers(places: list[Variable]) -> Iterator[HeldObject]:
-    """Yield short lists of large entries, and the longest containers.
-
-    Their size is estimated from some entries, with the tensors and arrays in them.
-    """
+    """Yield short lists of large entries, and the longest containers, with the tensors and arrays in them."""
     found: dict[int, tuple[int, Variable, Any]] = {}
     for place in places:
         if (container := _opened(place.value)) and (container[0] >= MIN_LENGTH or _may_be_large(container[1])):
@@ -84,16 +90,17 @@ def _containers(places: list[Variable]) -> Iterator[HeldObject]:
     longest = sorted((each for each in found.values() if each[0] >= MIN_LENGTH), key=lambda each: each[0], reverse=True)
     for length, place, value in (*short[:MAX_NOTED], *longest[:MAX_NOTED]):
         with suppress(Exception):  # another thread has changed it meanwhile, or it is like nothing else
-            value = list(value) if is_a(value, deque) else value
-            size = size_of(value)
-            asked, answered = _asked_of(place.value)
-            limited = _will_be_full(place, length)
-            count = count_objects(value) if size >= MIN_COUNTED else ObjectCount(0, 0, 0)
-            if 0 < count.objects < length / 2:  # the same ones again and again
-                size = count.bytes
-            about: dict[str, Any] = {"identity": id(place.value), "first_entries": _first_entries(place.value)}
-            about |= {"objects": count.objects, "spare_bytes": max(count.bytes - count.content_bytes, 0)}
-            yield _noted(place, length, size, has_limit=limited, asked=asked, answered=answered, **about)
+            count = count_objects(list(value) if is_a(value, deque) else value)
+            yield _noted(
+                place,
+                length,
+                count.size,
+                has_limit=_will_be_full(place, length),
+                identity=id(place.value),
+                first_entries=_first_entries(place.value),
+                objects=count.objects,
+                spare_bytes=max(count.bytes - count.content_bytes, 0),
+            )
 
 
 def _first_entries(value: Any) -> tuple[int, ...]:
@@ -115,61 +122,71 @@ def _opened(value: Any) -> tuple[int, Any] | None:
     return (len(value), value) if is_a(value, KINDS) and has_plain_length(value, KINDS) else None
 
 
-def _arrays(places: list[Variable]) -> Iterator[HeldObject]:
-    """Yield the largest arrays of NumPy."""
-    found: dict[int, tuple[Variable, Any]] = {}
+def _newest_of(place: Variable, length: int, value: Any) -> HeldObject:
+    """A container of a worker, whose size is estimated from its newest entries."""
+    newest: list[Any] = value[-NEWEST:] if isinstance(value, list) else []
+    if isinstance(value, dict):
+        newest = [*islice(reversed(dict.values(value)), NEWEST)]
+    return _noted(place, length, round(count_objects(newest).size / max(len(newest), 1) * length))
+
+
+def _will_be_full(place: Variable, length: int) -> bool:
+    """Whether a container has a limit, as far as can be seen: a largest length, or a number beside it."""
+    beside = getattr(place.of.value, "__dict__", {}) if place.of else {}
+    return _is_limited(place.value) or any(
+        type(limit) is int and limit > length and any(each in name.lower() for each in LIMITS)
+        for name, limit in list(beside.items())
+    )
+
+
+def _is_limited(value: Any) -> bool:
+    if is_a(value, CACHE):
+        return value.cache_parameters()["maxsize"] is not None
+    return value.maxsize > 0 if is_a(value, queue.Queue) else is_a(value, deque) and value.maxlen is not None
+
+
+# Arrays and tensors
+
+
+def _numbers(places: list[Variable]) -> Iterator[HeldObject]:
+    """Yield the largest arrays of NumPy, and the tensors on the CPU that have more bytes than what is in them needs."""
+    datasets = [each.value for each in places if is_a(each.value, Dataset)]
+    of_datasets = {id(array if (array := _own_array(each)) is not None else each) for each in _held_by(datasets)}
+    arrays, tensors = dict[int, tuple[Variable, Any]](), list[tuple[Variable, Any]]()
     for place in places:
         array = _own_array(place.value)
-        if array is not None and array.nbytes >= MIN_ARRAY:
-            found.setdefault(address_of(array), (place, array))
-    arrays = map(_own_array, _held_by_datasets(places))
-    of_datasets = {address_of(each) for each in arrays if each is not None}
-    for place, array in sorted(found.values(), key=lambda each: each[1].nbytes, reverse=True)[:MAX_NOTED]:
+        if array is not None and array.nbytes >= MIN_HELD:
+            arrays.setdefault(id(array), (place, array))
+        elif type(place.value) is torch.Tensor and _is_whole(place.value):
+            tensors.append((place, place.value.detach()))
+    for place, array in sorted(arrays.values(), key=lambda each: -each[1].nbytes)[:MAX_NOTED]:
         with suppress(Exception):  # it is like nothing else
-            yield _noted(place, len(array), **_about(array), of_dataset=address_of(array) in of_datasets)
-
-
-def _held_by_datasets(places: list[Variable]) -> Iterator[Any]:
-    """Yield what datasets have, and what is in their lists and tuples."""
-    for dataset in (each.value for each in places if is_a(each.value, Dataset)):
-        for value in list(getattr(dataset, "__dict__", {}).values()):
-            yield from value if type(value) in (list, tuple) and len(value) <= FEW else [value]
-
-
-def _about(array: Any) -> dict[str, Any]:
-    content = content_of(array)
-    return {
-        "size": round(array.nbytes * content.resident),
-        "dtype": str(array.dtype),
-        "shape": array.shape,
-        "narrower": content.narrower,
-        "rounds_well": content.rounds_well,
-        "window": content.window,
-        "shift": content.shift,
-        "first_entries": (hash(array.reshape(-1, order="A")[:MIN_LENGTH].tobytes()),),
-    }
-
-
-def _tensors(places: list[Variable]) -> Iterator[HeldObject]:
-    """Yield tensors on the CPU that have more bytes than what is in them needs."""
-    of_datasets = {id(each) for each in _held_by_datasets(places)}
-    whole = [each for each in places if type(each.value) is torch.Tensor and _is_whole(each.value)]
-    for place in sorted(whole, key=lambda each: -each.value.nbytes)[:MAX_NOTED]:
+            content = content_of(array)
+            first = (hash(array.reshape(-1, order="A")[:MIN_LENGTH].tobytes()),)
+            about = {**content._asdict(), "first_entries": first, "of_dataset": id(array) in of_datasets}
+            size = round(array.nbytes * about.pop("resident"))
+            yield _noted(place, len(array), size, dtype=str(array.dtype), shape=array.shape, **about)
+    for place, tensor in sorted(tensors, key=lambda each: -each[1].nbytes)[:MAX_NOTED]:
         with suppress(Exception):  # a type that NumPy does not have
-            tensor = place.value.detach()
             window, shift = repeats(tensor)
             of_dataset = id(place.value) in of_datasets
             narrower = _narrower(tensor) if of_dataset or _is_of_object(place) else ""
             if shift or narrower:
-                about = {"dtype": str(tensor.dtype).removeprefix("torch."), "shape": tuple(tensor.shape)}
-                more = {"window": window, "shift": shift, "narrower": narrower, "of_dataset": of_dataset}
-                yield _noted(place, len(tensor), tensor.nbytes, **about, **more)
+                about = {"window": window, "shift": shift, "narrower": narrower, "of_dataset": of_dataset}
+                dtype, shape = str(tensor.dtype).removeprefix("torch."), tuple(tensor.shape)
+                yield _noted(place, len(tensor), tensor.nbytes, dtype=dtype, shape=shape, **about)
+
+
+def _held_by(datasets: list[Any]) -> Iterator[Any]:
+    """Yield what datasets have, and what is in their lists and tuples."""
+    for value in (each for dataset in datasets for each in list(getattr(dataset, "__dict__", {}).values())):
+        yield from value if type(value) in (list, tuple) and len(value) <= FEW else [value]
 
 
 def _is_whole(tensor: torch.Tensor) -> bool:
     """Whether a tensor has all of a large storage that is in memory, and no file's: reading that may take long."""
     with suppress(Exception):  # it has no storage
-        is_plain = tensor.device.type == "cpu" and tensor.is_contiguous() and tensor.nbytes >= MIN_ARRAY
+        is_plain = tensor.device.type == "cpu" and tensor.is_contiguous() and tensor.nbytes >= MIN_HELD
         return is_plain and tensor.nbytes == tensor.untyped_storage().nbytes() and not is_of_file(tensor.data_ptr())
     return False
 
@@ -198,96 +215,24 @@ def _own_array(value: Any) -> Any:
     return value if is_plain and (value.flags.c_contiguous or value.flags.f_contiguous) else None
 
 
-def _asked_of(value: Any) -> tuple[int, int]:
-    """Return how often a function's cache was asked, and had the answer; 0 for anything else."""
-    info = value.cache_info() if is_a(value, CACHE) else None
-    return (info.hits + info.misses, info.hits) if info else (0, 0)
-
-
-def _is_limited_cache(value: Any) -> bool:
-    """Return whether something is a function's cache that has a largest length."""
-    return is_a(value, CACHE) and value.cache_parameters()["maxsize"] is not None
-
-
-def _described(place: Variable) -> tuple[str, WireFrame]:
-    """Return the type of what was reached, and the frame of its variable; of a cache, its function."""
-    if is_a(place.value, CACHE):
-        code = getattr(place.value.__wrapped__, "__code__", None)
-        frame = (code.co_name, code.co_filename, code.co_firstlineno) if code else place.frame
-        return LRU_CACHE, frame
-    return type(place.value).__name__, place.frame
-
-
-def _noted(place: Variable, length: int, size: int, **more: Any) -> HeldObject:
-    container, frame = _described(place)
-    return HeldObject(place.name, (frame, *place.stack[1:]), container, length, size, **more)
-
-
-def _will_be_full(place: Variable, length: int) -> bool:
-    """Whether a container has a limit, as far as can be seen: a largest length, or a number beside it."""
-    value = place.value
-    if is_a(value, queue.Queue):
-        return value.maxsize > 0
-    if _is_limited_cache(value):
-        return True
-    if is_a(value, deque) and value.maxlen is not None:
-        return True
-    beside = getattr(place.of.value, "__dict__", {}) if place.of else {}
-    return any(
-        type(limit) is int and limit > length and any(each in name.lower() for each in LIMITS)
-        for name, limit in list(beside.items())
-    )
-
-
-# In workers
-
-
-def containers_of_worker(dataset: Any) -> Iterator[HeldObject]:
-    """Yield what a worker has in its copy of the dataset, in what it iterates, and in caches of functions."""
-    places = reached(worker_variables(dataset), MAX_OF_WORKER)
-    for place in places:
-        with suppress(Exception):  # the worker has changed it meanwhile, or it is like nothing else
-            if held := _of_worker(place):
-                yield held
-    yield from _arrays_of_generators(places)
-
-
-def _of_worker(place: Variable) -> HeldObject | None:
-    array = _own_array(place.value) if place.name.startswith("dataset.") else None  # others may be of an item
-    if array is not None and array.nbytes >= MIN_ARRAY:
-        return _noted(place, len(array), array.nbytes)
-    container = None if _is_limited_cache(place.value) else _opened(place.value)
-    if container is None or container[0] < MIN_LENGTH:
-        return None
-    length, value = container
-    sizes = [_size_in_worker(each) for each in _newest(value)]
-    size = round(sum(sizes) / max(len(sizes), 1) * len(value) + sys.getsizeof(value))
-    asked, answered = _asked_of(place.value)
-    return _noted(place, length, size, asked=asked, answered=answered)
-
-
-def _newest(value: Any) -> list[Any]:
-    if isinstance(value, list):
-        return value[-NEWEST:]
-    return [*islice(reversed(dict.values(value)), NEWEST)] if isinstance(value, dict) else []
-
-
-def _size_in_worker(entry: Any) -> int:
-    """The bytes of an entry with what it contains, one level deep."""
-    if isinstance(entry, (tuple, list)):
-        return sys.getsizeof(entry) + sum(map(_size_in_worker, entry[:NEWEST]))
-    size = getattr(entry, "nbytes", None)
-    return size + 100 if isinstance(size, int) else object.__sizeof__(entry)  # pandas would look at every string
-
-
 def _arrays_of_generators(places: list[Variable]) -> Iterator[HeldObject]:
     """Yield the arrays that variables of what is iterated lead to, those of one variable together."""
     found = dict[tuple[str, WireFrame], dict[int, Any]]()
     for place in places:
         array = _own_array(place.value) if place.frame[1] and place.frame[0] != "<module>" else None
-        if array is not None and array.nbytes >= MIN_ARRAY:
+        if array is not None and array.nbytes >= MIN_HELD:
             function, file, _ = place.frame  # the line is where it has come to
             found.setdefault((place.name, (function, file, 0)), {})[id(array)] = array
     for (name, frame), arrays in found.items():
         length, size = (sum(each) for each in zip(*((len(one), one.nbytes) for one in arrays.values()), strict=True))
         yield HeldObject(name, (frame,), "ndarray", length, size, identity=min(arrays))
+
+
+def _noted(place: Variable, length: int, size: int, **more: Any) -> HeldObject:
+    """Note something; of a function's cache, at the function, and how often it was asked and had the answer."""
+    container, frame = type(place.value).__name__, place.frame
+    if is_a(place.value, CACHE):
+        code, info = getattr(place.value.__wrapped__, "__code__", None), place.value.cache_info()
+        container, frame = LRU_CACHE, (code.co_name, code.co_filename, code.co_firstlineno) if code else place.frame
+        more |= {"asked": info.hits + info.misses, "answered": info.hits}
+    return HeldObject(place.name, (frame, *place.stack[1:]), container, length, size, **more)

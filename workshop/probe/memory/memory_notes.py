@@ -37,8 +37,14 @@ OF_TRAINING = (TensorKind.PARAMETERS, TensorKind.GRADIENTS, TensorKind.OPTIMIZER
 MAX_VALIDATIONS = 3
 """So many validations are recorded, the first ones."""
 
-MIN_OBJECTS = 10_000
-"""Python objects, at least, that an attribute or a container has to be told of for them."""
+FIRST_STEPS = 2
+"""What is allocated in so many steps may stay for good, such as gradients and the state of an optimizer."""
+
+MIN_OBJECTS, MIN_HELD = 10_000, 1 << 20
+"""Python objects, and bytes of a container or an array, at least, that are told of."""
+
+MAX_POINTS = 240
+"""Points of a curve, about, at most."""
 
 LRU_CACHE = "lru_cache"
 """The type of a container that is the cache of a function."""
@@ -87,8 +93,8 @@ class TensorRow:
     """The frame whose variable holds them, then the classes of what has the last attribute on the way to them, with
     line 0; empty if it is not known."""
     holder_steps: int = 0
-    """From so many steps that are over the holder has some, of the few tensors that were looked at. A variable that
-    each step assigns anew has those of one step at most."""
+    """From so many steps that are over the holder has some. A variable that each step assigns anew has those of one
+    step at most."""
     holder_limit: int = 0
     """The number of entries that a container on the way to them has at most; 0 without a limit."""
     by_graph: bool = False
@@ -177,7 +183,7 @@ class OldGraph(Event):
     epoch_steps: int = 0
     """The number of steps in this epoch so far."""
     holder_steps: int = 0
-    """From so many earlier steps, or calls in a validation, some of the graphs that were looked at are."""
+    """From so many earlier steps, or calls in a validation, some of the graphs are."""
     validation: bool = False
     """Whether it goes back to earlier batches of a validation, not to earlier steps."""
 
@@ -303,14 +309,12 @@ class TouchedAttribute(Event):
     """How much more memory that process shared with no other afterwards."""
     untouched_bytes: int
     """The same of a process that has done as much work without touching it."""
-    error: str = ""
 
 
 @dataclass(frozen=True)
 class MemoryTrial(Event):
-    """The peak of a pass through a copy of the model, as it is and with one thing changed."""
+    """The peak of a pass through a copy of the model, as it is and with checkpoints around its blocks."""
 
-    name: str
     as_it_is_bytes: int
     changed_bytes: int
     as_it_is_s: float
@@ -319,5 +323,3 @@ class MemoryTrial(Event):
     """Where the model is, and the peak was measured."""
     about: str = ""
     """The class of the model."""
-    error: str = ""
-    applies: bool = True

@@ -9,26 +9,35 @@ from time import monotonic  # the script may replace that of the module
 from workshop.probe.event_file import EventFile
 from workshop.probe.memory.memory_notes import ProbeLook
 
-ROLLUP = "/proc/self/smaps_rollup"
 PAGES = "/proc/self/pagemap"
 MAPS = "/proc/self/maps"
 
 SHARED = ("/dev/shm/", "/dev/zero", "/memfd:", "/SYSV")
 """Where memory is that processes share, in place of a file."""
 
-PAGE_BYTES, IS_OURS, IS_PRESENT = 8, 1 << 56, 1 << 63
-"""Of each page there are so many bytes in that file; these bits say that no other process has it, and that it is in
-memory."""
+IS_OURS, IS_PRESENT = 1 << 56, 1 << 63
+"""The bits of the 8 bytes of a page in that file: no other process has it, and it is in memory."""
+
+
+def rolled_up(pid: int | str = "self") -> dict[str, int]:
+    """Return what the kernel says of a process, in bytes by its own names; nothing where it does not tell."""
+    path = f"/proc/{pid}/smaps_rollup"
+    if not os.path.exists(path):
+        return {}
+    with open(path, encoding="ascii") as file:
+        return {line.partition(":")[0]: int(line.split()[1]) * 1024 for line in file if line.endswith("kB\n")}
 
 
 def private_bytes() -> int:
     """Return how many bytes this process shares with no other; 0 where the system does not tell."""
-    return _rolled_up(b"Private_Clean", b"Private_Dirty")
+    sizes = rolled_up()
+    return sizes.get("Private_Clean", 0) + sizes.get("Private_Dirty", 0)
 
 
 def shared_bytes() -> int:
     """Return how many bytes this process shares with others; 0 where the system does not tell."""
-    return _rolled_up(b"Shared_Clean", b"Shared_Dirty")
+    sizes = rolled_up()
+    return sizes.get("Shared_Clean", 0) + sizes.get("Shared_Dirty", 0)
 
 
 @contextmanager
@@ -44,14 +53,6 @@ def noting_own_pages(events: EventFile) -> Iterator[None]:
     with suppress(OSError):
         after = shared_bytes()
     events.write(ProbeLook, began_s=began_s, own_bytes=max(before - after, 0))
-
-
-def _rolled_up(*names: bytes) -> int:
-    if not os.path.exists(ROLLUP):
-        return 0
-    with open(ROLLUP, "rb") as file:
-        lines = file.read().splitlines()
-    return sum(int(line.split()[1]) * 1024 for line in lines if line.startswith(names))
 
 
 def unshared(addresses: Sequence[int]) -> float:
@@ -86,5 +87,5 @@ def _pages(addresses: Sequence[int]) -> list[int]:
     if not os.path.exists(PAGES):
         return []
     with open(PAGES, "rb", buffering=0) as file:
-        said = [os.pread(file.fileno(), PAGE_BYTES, each // PAGESIZE * PAGE_BYTES) for each in addresses]
+        said = [os.pread(file.fileno(), 8, each // PAGESIZE * 8) for each in addresses]
     return [int.from_bytes(each, "little") for each in said]

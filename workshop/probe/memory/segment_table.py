@@ -2,23 +2,24 @@
 
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Sequence
+from itertools import accumulate
 from typing import NamedTuple
 
 import torch
 
-from workshop.probe.memory.memory_notes import TensorKind, TensorRow, TensorsOfDevice
+from workshop.probe.memory.memory_notes import FIRST_STEPS, MAX_POINTS, Group, TensorKind, TensorRow, TensorsOfDevice
 from workshop.probe.memory.storage_lives import Life, StorageLives
-
-FIRST_STEPS = 2
-"""What is allocated in so many steps may stay for good, such as the state of an optimizer."""
-
-MAX_POINTS = 240
-"""A curve has no more points than about this."""
 
 CPU = "cpu"
 
 Change = tuple[int, int]
 """A time in ns, and by how many bytes the sum changes."""
+
+
+def highest(changes: Iterable[Change]) -> tuple[int, int]:
+    """Return when a sum is highest, and how high: at its first change, unless it is higher later."""
+    sums = list(accumulate(changes, lambda before, each: (each[0], before[1] + each[1])))
+    return max(sums, key=lambda each: each[1], default=(0, 0))
 
 
 class Peak(NamedTuple):
@@ -71,23 +72,13 @@ class SegmentTable:
         changes = self._changes(self._by_device[device], asked is not None)
         before = sum(size for at, size in changes if at <= self._begun_ns)
         later = sorted([*((at, size) for at, size in changes if at > self._begun_ns), *(asked or ())])
-        total = most = before
-        at_ns = self._begun_ns
-        for when, size in later:
-            total += size
-            if total > most:
-                most, at_ns = total, when
-        return Peak(at_ns, most, [(self._begun_ns, before), *later])
+        changes = [(self._begun_ns, before), *later]
+        return Peak(*highest(changes), changes)
 
     def _compared(self, device: str) -> tuple[int, int | None]:
         """The most that the tensors of the segment are, and what the allocator says at that moment."""
         own = [each for each in self._by_device[device] if self._is_own(each)]
-        total = most = 0
-        at_ns = self._begun_ns
-        for when, size in sorted(self._changes(own, is_asked=False)):
-            total += size
-            if total > most:
-                most, at_ns = total, when
+        at_ns, most = highest([(self._begun_ns, 0), *sorted(self._changes(own, is_asked=False))])
         if device != CPU or self._allocated is None:
             return most, None
         return most, sum(size for when, size in self._allocated if when <= at_ns)
@@ -126,9 +117,9 @@ class SegmentTable:
         return [row for lives in self._by_device.values() for row in self._rows(_left(lives))]
 
     def _rows(self, lives: Iterable[Life]) -> list[TensorRow]:
-        groups: defaultdict[tuple[str, str, int, str], list[Life]] = defaultdict(list)
+        groups = defaultdict[Group, list[Life]](list)
         for each in lives:
-            groups[each.device, each.kind, each.stack, str(each.dtype).removeprefix("torch.")].append(each)
+            groups[each.group].append(each)
         return [self._row(*key, lives=of_key) for key, of_key in groups.items()]
 
     def _row(self, device: str, kind: str, stack: int, dtype: str, lives: list[Life]) -> TensorRow:
@@ -186,12 +177,8 @@ class SegmentTable:
         peak = self.peaks[device]
         less = [(when, -size) for when, size in self._changes(removed, is_asked=False)]
         first = sum(size for when, size in less if when <= self._begun_ns)
-        changes = sorted([*peak.changes[1:], *((when, size) for when, size in less if when > self._begun_ns)])
-        total = most = peak.changes[0][1] + first
-        for _, size in changes:
-            total += size
-            most = max(most, total)
-        return peak.bytes - most
+        later = sorted([*peak.changes[1:], *((when, size) for when, size in less if when > self._begun_ns)])
+        return peak.bytes - highest([(self._begun_ns, peak.changes[0][1] + first), *later])[1]
 
     def select(self, device: str, wanted: Callable[[Life], bool]) -> list[Life]:
         """Return the storages of a device that are wanted, of the whole segment."""

@@ -12,15 +12,20 @@ from torch.optim.optimizer import Optimizer
 from workshop.probe.event_file import EventFile
 from workshop.probe.memory.allocator_events import AllocatorEvents
 from workshop.probe.memory.holder_look import HolderLook
-from workshop.probe.memory.memory_notes import MemorySegment, SegmentName, TensorKind
-from workshop.probe.memory.segment_table import FIRST_STEPS, SegmentTable
-from workshop.probe.memory.storage_lives import StorageLives
+from workshop.probe.memory.memory_notes import FIRST_STEPS, LowerPeak, MemorySegment, SegmentName, TensorKind
+from workshop.probe.memory.segment_table import SegmentTable
+from workshop.probe.memory.storage_lives import Life, StorageLives
 from workshop.probe.memory.unneeded import Unneeded
-from workshop.probe.memory.would_be_freed import would_be_freed
 from workshop.probe.sharding import inner_optimizer
 
 MAX_START = 30_000
 """Operators, at most, that are followed before the first step."""
+
+MIN_BYTES = 1 << 16
+"""Bytes, at least, by which the peak must be lower."""
+
+OF_A_STEP = (TensorKind.ACTIVATIONS, TensorKind.OTHERS)
+"""Batches are not among them: a loop over a DataLoader has the one before until the next is there."""
 
 
 class Segments:
@@ -103,7 +108,7 @@ class Segments:
             epoch=self.epochs,
             is_last=is_last,
             failure=failure,
-            freed=would_be_freed(name, table, self.lives, self.unneeded, self.with_graph),
+            freed=self._would_be_freed(name, table),
             samples=self.batch[0],
             batch_bytes=self.batch[1],
         )
@@ -137,3 +142,33 @@ class Segments:
             )
         mark(TensorKind.PARAMETERS, parameters)
         mark(TensorKind.GRADIENTS, (each.grad for each in parameters if each.grad is not None))
+
+    def _would_be_freed(self, name: SegmentName, table: SegmentTable) -> list[LowerPeak]:
+        """By how many bytes the peak of each device would be lower without what need not be there, by the cause."""
+        found = list[LowerPeak]()
+
+        def without(cause: str, device: str, some: list[Life], stack: int | None = None) -> None:
+            if stack is None:
+                stack = max(some, key=lambda each: each.size).stack if some else -1
+            found.append(LowerPeak(cause, device, table.saved_without(device, some), stack))
+
+        for device in table.peaks:
+            for cause, some, stack in self.unneeded.of_device(device):
+                without(cause, device, some, stack)
+            if name is SegmentName.TRAINING:
+                without("gradients-kept", device, table.select(device, self._is_gradient_of_before), -1)
+                without("kept-into-next-step", device, table.select(device, self._is_of_last_step))
+            # What graphs of this validation have made, or of an earlier one, if it is still there; not their inputs.
+            without("validation-graph", device, table.select(device, self._is_of_graph))
+        return [each for each in found if each.bytes > MIN_BYTES]
+
+    def _is_gradient_of_before(self, life: Life) -> bool:
+        return life.kind is TensorKind.GRADIENTS and life.segment != self.lives.segment
+
+    def _is_of_graph(self, life: Life) -> bool:
+        return life.kind is TensorKind.ACTIVATIONS and life.segment in self.with_graph
+
+    def _is_of_last_step(self, life: Life) -> bool:
+        """Whether the step before has made it, and this one has let it go: what stays longer is no part of this."""
+        is_of_last = life.segment != self.lives.segment and 0 <= life.step == self.lives.step - 1
+        return life.kind in OF_A_STEP and is_of_last and life.died_ns > 0

@@ -18,7 +18,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from workshop.probe.audience import Audience
 from workshop.probe.internals import SHARING, is_innermost_mode, newest_sequence_number, node_at_work, sequence_number
-from workshop.probe.memory.memory_notes import TensorKind
+from workshop.probe.memory.memory_notes import Group, TensorKind
 from workshop.probe.memory.user_stacks import UserStacks
 from workshop.probe.replaced_function import replace_function
 
@@ -65,20 +65,8 @@ class Life(ref[Any]):
     """The life of a storage."""
 
     __slots__ = (
-        "began_ns",
-        "born_ns",
-        "called_from",
-        "device",
-        "died_ns",
-        "dtype",
-        "is_ours",
-        "key",
-        "kind",
-        "made_by",
-        "segment",
-        "size",
-        "stack",
-        "step",
+        *("began_ns", "born_ns", "called_from", "device", "died_ns", "dtype", "is_ours"),
+        *("key", "kind", "made_by", "segment", "size", "stack", "step"),
     )
 
     key: int
@@ -104,6 +92,11 @@ class Life(ref[Any]):
     is_ours: bool
     """Whether torch's allocator has allocated it in a segment; otherwise it was only found."""
     segment: int
+
+    @property
+    def group(self) -> Group:
+        """The row of a table that it belongs to."""
+        return self.device, self.kind, self.stack, str(self.dtype).removeprefix("torch.")
 
 
 class StorageLives(TorchDispatchMode):

@@ -1,45 +1,24 @@
 """Tells who holds the tensors of a process: variables, what they lead to, and graphs."""
 
+import gc
 from bisect import bisect
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from types import FrameType
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 
+from workshop.probe.backward_graph import MAX_KEPT, saved_by_graphs
 from workshop.probe.internals import saved_tensors, sequence_number
-from workshop.probe.memory.holder_names import Holder, name_holders
-from workshop.probe.memory.inventory import MAX_NODES, tensors_of_python
-from workshop.probe.memory.memory_notes import OF_TRAINING, Group, TensorRow
-from workshop.probe.memory.storage_lives import PLAIN, UNSEEN, Life, StorageLives, parts_of
+from workshop.probe.memory.memory_notes import FIRST_STEPS, OF_TRAINING, Group, TensorRow
+from workshop.probe.memory.storage_lives import PLAIN, Life, StorageLives, parts_of
+from workshop.probe.memory.variables import Variable, tensor_variables
 from workshop.probe.observations import WireFrame
-
-MAX_GROUPS = 24
-"""Groups of tensors of which holders are looked for, at most: the largest ones."""
 
 MAX_OLD_GRAPHS = 3
 """Holders of graphs that go back to earlier steps, at most, that are told."""
-
-MAX_KINDS, OF_EACH = 8, 4
-"""Kinds of such graphs by the operation that they end with, and graphs of each kind, at most, that are looked at."""
-
-
-def group_of(life: Life) -> Group:
-    """Return the group that a storage belongs to."""
-    return life.device, life.kind, life.stack, str(life.dtype).removeprefix("torch.")
-
-
-@dataclass(frozen=True)
-class HolderOfGroup:
-    """Who holds most of a group's tensors, as far as some of them were looked at."""
-
-    holder: Holder
-    by_graph: bool
-    """As in `TensorRow`."""
-    steps: int
-    """From so many steps that are over it has some; of those that were not seen, it is not known from which."""
 
 
 class TensorHolders:
@@ -55,7 +34,7 @@ class TensorHolders:
         epoch_at: the sequence number of the first node of the epoch.
 
     Attributes:
-        by_group: the holder of most of a group's tensors.
+        by_group: the holder of most of a group's tensors, in the fields of `TensorRow`.
         viewed: how much of a group's storages tensors of Python are views of.
         old_graphs: the fields of an `OldGraph` for each of the largest graphs that go back to earlier steps.
     """
@@ -68,11 +47,9 @@ class TensorHolders:
         extra_frames: Iterable[FrameType] = (),
         epoch_at: int = 0,
     ) -> None:
-        self._frames = list(extra_frames)
-        self._left_by = left_by
-        self._pythons: defaultdict[int, list[torch.Tensor]] = defaultdict(list)
-        self._roots: list[torch.Tensor] = []
-        self.viewed: defaultdict[Group, int] = defaultdict(int)
+        self._left_by, self._variables = left_by, tensor_variables(extra_frames)
+        self._pythons, self._roots = defaultdict[int, list[torch.Tensor]](list), list[torch.Tensor]()
+        self.viewed = defaultdict[Group, int](int)
         for each in tensors_of_python():
             if type(each) in PLAIN and (life := lives.find(each)) is not None:
                 self._pythons[life.key].append(each)
@@ -82,14 +59,7 @@ class TensorHolders:
         self._root_of, self._nodes_of = self._walk()
         self.by_group = self._name_groups(lives)
         self.old_graphs = self._old_graphs(ends, epoch_at)
-        del (
-            self._pythons,
-            self._roots,
-            self._root_of,
-            self._nodes_of,
-            self._frames,
-            self._left_by,
-        )  # nothing is kept alive by this
+        del self._pythons, self._roots, self._root_of, self._nodes_of, self._variables  # nothing is kept alive by this
 
     def _walk(self) -> tuple[dict[int, int], list[list[Any]]]:
         """The newest root whose graph keeps each storage, by its address; and the nodes that belong to each root.
@@ -101,7 +71,7 @@ class TensorHolders:
         seen = set[Any]()
         for number, root in enumerate(self._roots):
             own, ahead = [], [root.grad_fn]
-            while ahead and len(seen) < MAX_NODES:
+            while ahead and len(seen) < MAX_KEPT:
                 node = ahead.pop()
                 if node in seen:
                     continue
@@ -114,136 +84,116 @@ class TensorHolders:
             nodes_of.append(own)
         return root_of, nodes_of
 
-    def _name_groups(self, lives: StorageLives) -> dict[Group, HolderOfGroup]:
-        groups: defaultdict[Group, list[Life]] = defaultdict(list)
+    def _name_groups(self, lives: StorageLives) -> dict[Group, dict[str, Any]]:
+        groups = defaultdict[Group, list[Life]](list)
         for each in lives.alive.values():
             if each.kind not in OF_TRAINING:
-                groups[group_of(each)].append(each)
-        largest = sorted(groups, key=lambda each: sum(life.size for life in groups[each]), reverse=True)[:MAX_GROUPS]
-        asked: list[tuple[Life, bool, torch.Tensor]] = []
-        for group in largest:
-            for life in self._typical(groups[group]):
-                asked += [(life, False, tensor) for tensor in _views_first(self._pythons[life.key])]
-                if (root := self._root_of.get(life.key)) is not None:
-                    asked.append((life, True, self._roots[root]))
-        named = name_holders([tensor for *_, tensor in asked], self._frames)
-        found: dict[int, tuple[Holder, bool]] = {}
-        held = set[int]()
-        for (life, by_graph, tensor), holder in zip(asked, named, strict=True):
-            if holder is not None:
-                found.setdefault(life.key, (holder, by_graph))
-                held.add(id(tensor))
+                groups[each.group].append(each)
         for group, of_group in groups.items():
-            self.viewed[group] = sum(self._viewed(each, held) for each in of_group)
-        of_groups: defaultdict[Group, dict[int, Life]] = defaultdict(dict)
-        for life, *_ in asked:
-            of_groups[group_of(life)][life.key] = life
-        holders = {group: self._holder_of_most(list(of.values()), found) for group, of in of_groups.items()}
-        return {group: holder for group, holder in holders.items() if holder is not None}
+            self.viewed[group] = sum(map(self._viewed, of_group))
+        return {group: self._holder_of_most(of_group) for group, of_group in groups.items()}
 
-    def _typical(self, lives: list[Life]) -> list[Life]:
-        """The oldest, one of the middle, and the newest of what earlier steps have left, or else of all."""
-        by_step = {step: each for each in lives if (step := self._left_by(each)) is not None}
-        unseen = by_step.pop(UNSEEN, None)
-        ordered = [by_step[step] for step in sorted(by_step)] or ([unseen] if unseen else [])
-        if unseen is not None and len(ordered) == 1 and unseen is not ordered[0]:
-            ordered.append(unseen)
-        ordered = ordered or sorted(lives, key=lambda each: each.step)
-        return list(dict.fromkeys([ordered[len(ordered) // 2], ordered[0], ordered[-1]]))
+    def _holder_of_most(self, lives: list[Life]) -> dict[str, Any]:
+        """Who holds at least half of what earlier steps have left, or else of all; empty if nobody does."""
+        lives = [each for each in lives if self._left_by(each) is not None] or lives
+        of_holders = defaultdict[tuple[str, bool, WireFrame], list[Life]](list)
+        for each in reversed(lives):
+            if held := self._held(each):
+                holder, by_graph = held
+                of_holders[holder.name, by_graph, holder.frame].append(each)
 
-    def _holder_of_most(self, asked: list[Life], found: dict[int, tuple[Holder, bool]]) -> HolderOfGroup | None:
-        """Who holds at least half of some storages of a group; None if nobody does."""
-        of_holders: defaultdict[tuple[str, bool, WireFrame], list[Life]] = defaultdict(list)
-        for each in asked:
-            if each.key in found:
-                holder, by_graph = found[each.key]
-                of_holders[holder.expression, by_graph, holder.frame].append(each)
-        if not of_holders:
-            return None
-        steps = {
-            key: {step for each in of if (step := self._left_by(each)) is not None} for key, of in of_holders.items()
-        }
-        most = max(of_holders, key=lambda each: (sum(life.size for life in of_holders[each]), len(steps[each])))
-        held = sum(each.size for each in of_holders[most])
-        if 2 * held < sum(each.size for each in asked):
-            return None
-        return HolderOfGroup(*found[of_holders[most][0].key], steps=len(steps[most]))
+        def weight(of: list[Life]) -> tuple[int, int]:
+            steps = {step for each in of if (step := self._left_by(each)) is not None}
+            return sum(each.size for each in of), len(steps)
 
-    def _viewed(self, life: Life, held: set[int]) -> int:
+        most = max(of_holders.values(), key=weight, default=[])
+        size, steps = weight(most)
+        if not most or not (held := self._held(most[0])) or 2 * size < sum(each.size for each in lives):
+            return {}
+        holder, by_graph = held
+        about = {"holder": holder.name, "holder_stack": holder.stack, "holder_limit": holder.limit}
+        return {**about, "holder_steps": steps, "by_graph": by_graph}
+
+    def _held(self, life: Life) -> tuple[Variable, bool] | None:
+        """Who holds a storage, by a view of it if there is one, and whether a graph does that the holder has."""
+        views_first = sorted(self._pythons[life.key], key=lambda each: not each._is_view())
+        held = [(self._variables[id(each)], False) for each in views_first if id(each) in self._variables]
+        root = self._root_of.get(life.key)
+        if root is not None and id(self._roots[root]) in self._variables:
+            held.append((self._variables[id(self._roots[root])], True))
+        return held[0] if held else None
+
+    def _viewed(self, life: Life) -> int:
         """How much of a storage tensors of Python are views of.
 
         A tensor that was there before its views may have no holder but them. It counts if somebody is known to hold it.
         """
         tensors = self._pythons[life.key]
         views = [each for each in tensors if each._is_view()]
-        counted = [each for each in tensors if not views or each._is_view() or id(each) in held]
+        counted = [each for each in tensors if not views or each._is_view() or id(each) in self._variables]
         return min(sum(each.numel() * each.element_size() for each in counted), life.size)
 
     def with_holders(self, rows: Sequence[TensorRow]) -> list[TensorRow]:
         """Return rows with their holders."""
-        found = []
-        for each in rows:
-            about: dict[str, Any] = {"viewed_bytes": self.viewed[each.group]}
-            if held := self.by_group.get(each.group):
-                about |= {"holder": held.holder.expression, "holder_stack": held.holder.stack}
-                about |= {"holder_steps": held.steps, "holder_limit": held.holder.limit, "by_graph": held.by_graph}
-            found.append(replace(each, **about))
-        return found
+        return [
+            replace(each, viewed_bytes=self.viewed[each.group], **self.by_group.get(each.group, {})) for each in rows
+        ]
 
     def _old_graphs(self, ends: Sequence[int], epoch_at: int) -> list[dict[str, Any]]:
-        """What each holder has of graphs that go back to earlier steps, counted at some graphs of each kind."""
-        kinds: defaultdict[str, list[_OldRoot]] = defaultdict(list)
+        """What each holder has of graphs that go back to earlier steps: operations that belong to no newer root."""
+        held = defaultdict[tuple[str, tuple[WireFrame, ...]], list[int]](list)
         for root, nodes in zip(self._roots, self._nodes_of, strict=True):
-            numbers = [sequence_number(node) for node in nodes]
-            old = [each for each in numbers if ends and 0 < each < ends[-1]]
-            if old:
-                of_epoch, by = sum(each >= epoch_at for each in old), {bisect(ends, each) for each in old}
-                kinds[type(root.grad_fn).__name__].append(_OldRoot(root, len(old), of_epoch, by))
-        largest = sorted(kinds.values(), key=lambda each: -sum(one.operations for one in each))[:MAX_KINDS]
-        asked = [(each, of_kind) for of_kind in largest for each in _some(of_kind)]
-        counts: defaultdict[tuple[str, tuple[WireFrame, ...]], list[float]] = defaultdict(lambda: [0.0, 0.0])
-        steps: defaultdict[tuple[str, tuple[WireFrame, ...]], set[int]] = defaultdict(set)
-        holders = name_holders([each.root for each, _ in asked], self._frames)
-        for (each, of_kind), holder in zip(asked, holders, strict=True):
-            looked_at = sum(one.operations for one in _some(of_kind))
-            key = (holder.expression, holder.stack) if holder else ("", ())
-            steps[key] |= each.steps
-            count = counts[key]
-            count[0] += each.operations / looked_at * sum(one.operations for one in of_kind)
-            count[1] += each.operations / looked_at * sum(one.of_epoch for one in of_kind)
-        most = sorted(counts.items(), key=lambda each: each[1][0], reverse=True)[:MAX_OLD_GRAPHS]
+            if old := [number for each in nodes if ends and 0 < (number := sequence_number(each)) < ends[-1]]:
+                holder = self._variables.get(id(root))
+                held[(holder.name, holder.stack) if holder else ("", ())] += old
+        largest = sorted(held.items(), key=lambda each: len(each[1]), reverse=True)[:MAX_OLD_GRAPHS]
         return [
             {
-                "holder": key[0],
-                "holder_stack": key[1],
-                "old_operations": round(old),
-                "epoch_operations": round(of_epoch),
-                "holder_steps": len(steps[key]),
+                "holder": holder,
+                "holder_stack": stack,
+                "old_operations": len(old),
+                "epoch_operations": sum(each >= epoch_at for each in old),
+                "holder_steps": len({bisect(ends, each) for each in old}),
             }
-            for key, (old, of_epoch) in most
+            for (holder, stack), old in largest
         ]
 
 
-class _OldRoot(NamedTuple):
-    """A tensor whose graph goes back to earlier steps."""
-
-    root: torch.Tensor
-    operations: int
-    """Those of its graph that are of earlier steps, and belong to no newer root."""
-    of_epoch: int
-    """Those of them that are of the present epoch."""
-    steps: set[int]
-    """The steps that have made them."""
-
-
-def _some(roots: list[_OldRoot]) -> list[_OldRoot]:
-    """The largest of some graphs, and others from all over the time."""
-    step = max(len(roots) // (OF_EACH - 1), 1)
-    largest = max(roots, key=lambda each: each.operations)
-    return [largest, *(each for each in roots[::step] if each is not largest)][:OF_EACH]
+def tensors_of_python() -> list[torch.Tensor]:
+    """Return every tensor that Python code can reach."""
+    kinds: dict[type, bool] = {}
+    found = []
+    for each in gc.get_objects():
+        kind = type(each)
+        is_one = kinds.get(kind)
+        if is_one is None:
+            is_one = kinds[kind] = torch.Tensor in getattr(kind, "__mro__", ())
+        if is_one:
+            found.append(each)
+    return found
 
 
-def _views_first(tensors: Sequence[torch.Tensor]) -> list[torch.Tensor]:
-    """A view of a storage, and a tensor that is none, if there are such."""
-    views, others = ([each for each in tensors if each._is_view() == is_view][:1] for is_view in (True, False))
-    return [*views, *others]
+def adopt_unseen(lives: StorageLives) -> None:
+    """Take in what there is and was not seen: one like others is taken to be from the same line."""
+    alike: dict[Any, Life] = {}
+    pythons = tensors_of_python()
+    for key, life in (
+        *((_looks(each), lives.find(each)) for each in pythons),
+        *((_size(each), each) for each in lives.alive.values()),
+    ):
+        if life is not None and life.step >= FIRST_STEPS:
+            alike.setdefault(key, life)
+    for each in (*pythons, *saved_by_graphs(each for each in pythons if each.grad_fn is not None)):
+        if lives.find(each) is None and (found := lives.adopt(each, -1)) is not None:
+            like = alike.get(_looks(each)) or alike.get(_size(found))
+            if like is not None:
+                found.stack, found.kind, found.step = like.stack, like.kind, max(like.step, FIRST_STEPS)
+
+
+def _looks(tensor: torch.Tensor) -> Any:
+    """What tensors have in common that the same line has made."""
+    return str(tensor.device), tensor.dtype, tensor.shape, type(tensor.grad_fn)
+
+
+def _size(life: Life) -> Any:
+    return life.device, life.dtype, life.size

@@ -6,15 +6,13 @@ import torch
 from torch.optim.optimizer import Optimizer
 from torch.utils.data import DataLoader
 
-from workshop.probe.backward_graph import roots_of
+from workshop.probe.backward_graph import roots_of, saved_by_graphs
 from workshop.probe.batch_meter import measure_batch
 from workshop.probe.internals import tree_leaves
 from workshop.probe.listener import Listener
 from workshop.probe.loader_hooks import LoaderHooks
-from workshop.probe.memory.inventory import saved_by_graphs
 from workshop.probe.memory.memory_notes import TensorKind
 from workshop.probe.memory.segments import Segments
-from workshop.probe.memory.wide_items import WideBatches
 from workshop.probe.noted_settings import loader_number
 from workshop.probe.optimizers import parameters_of
 
@@ -22,22 +20,20 @@ from workshop.probe.optimizers import parameters_of
 class TensorMarks(Listener):
     """Marks batches, activations, parameters, gradients and states of optimizers, and tells what graphs need."""
 
-    def __init__(self, segments: Segments, loading: LoaderHooks, wide: WideBatches) -> None:
-        self._segments, self._loading, self._wide = segments, loading, wide
+    def __init__(self, segments: Segments, loading: LoaderHooks) -> None:
+        self._segments, self._loading = segments, loading
 
     def on_loader_start(self, loader: DataLoader[Any]) -> None:
         """Count the epochs of the training."""
         if self._loading.is_of_training(loader_number(loader)):
             self._segments.epochs += 1
             self._segments.look.epoch_begins(self._segments.steps)
-        self._wide.on_loader_start(loader, loader_number(loader))
 
     def on_batch(self, batch: Any) -> None:
         """Take a batch: workers have allocated it."""
         self._segments.batch = measure_batch(batch)
         if self._segments.name:
             self._take(tree_leaves(batch))
-            self._wide.on_batch(batch, self._loading.asked)
 
     def on_copy(self, tensor: torch.Tensor, result: torch.Tensor) -> None:
         """Take the copy of a batch."""

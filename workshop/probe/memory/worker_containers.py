@@ -49,7 +49,7 @@ def _leave_recording() -> None:
 
 
 def _watch(events: EventFile, dataset: Any, over: threading.Event) -> None:
-    from workshop.probe.memory.host_objects import containers_of_worker  # torch is still being loaded before
+    from workshop.probe.memory.host_objects import objects_of_worker  # torch is still being loaded before
 
     parent = multiprocessing.parent_process()
     trainer = parent.pid if parent and parent.pid else os.getppid()
@@ -58,7 +58,7 @@ def _watch(events: EventFile, dataset: Any, over: threading.Event) -> None:
         is_over, wait_s = False, 0.0
         while not is_over:  # the last note is of the end: an epoch may be short
             is_over, begun_s = over.wait(wait_s), monotonic()
-            containers = tuple(containers_of_worker(dataset))
+            containers = tuple(objects_of_worker(dataset))
             shares = tuple((name, unshared(each)) for name, each in addresses.items())
             events.write(WorkerContainers, trainer=trainer, containers=containers, loader=loader, unshared=shares)
             wait_s = max(MIN_PAUSE_S, MIN_PAUSE_IN_LOOKS * (monotonic() - begun_s))

@@ -1,13 +1,15 @@
 """The line that makes most of a peak, and the first one where several make about as much."""
 
 from dataclasses import replace
+from pathlib import Path
 
 from made_memory import row, segment
 
-from workshop.memory.device_peak import DevicePeak, device_peaks
+from workshop.memory.memory_lines import DevicePeak, device_peaks
 from workshop.memory.memory_record import MemoryRecord
 from workshop.probe.memory.memory_notes import TensorRow
 from workshop.probe.observations import WireFrame
+from workshop.runs.staged_run import keep_sources
 
 Made = tuple[TensorRow, tuple[WireFrame, ...]]
 
@@ -55,3 +57,16 @@ def test_other_functions_and_the_training_itself_do_not_count() -> None:
     assert largest_lines(made_by(8, 40), made_by(3, 40, "forward")) in ([8], [3])
     assert largest_lines(made_by(8, 4), made_by(3, 40, kind="parameters")) == [8]
     assert largest_lines() == []
+
+
+def test_lines_are_quoted_as_they_ran_although_they_are_edited_meanwhile(tmp_path: Path) -> None:
+    script, layers = tmp_path / "train.py", tmp_path / "layers.py"
+    script.write_text("import layers\nx = before()\n")
+    layers.write_text("import torch\nx = before()\n")
+    keep_sources(str(script), "--epochs", "3")
+    for each in (script, layers):
+        each.write_text("import torch\n\nx = after()\n")
+    stacks = [(("main", str(each), 2),) for each in (script, layers)]
+    rows = [replace(row("activations", 9), stack=number) for number in range(2)]
+    peak = DevicePeak(MemoryRecord(stacks=stacks), segment(5, *rows), "cpu")
+    assert [each.text for each in peak.lines] == ["x = before()"] * 2

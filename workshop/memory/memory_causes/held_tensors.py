@@ -1,17 +1,25 @@
-"""What becomes more with each step: graphs that are kept, and tensors that are collected."""
+"""Tensors that somebody holds on to: graphs and outputs that become more with each step, and views of whole tensors."""
 
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
-from workshop.memory.assignments import assignment_of, given_at
+from workshop.memory.assignments import assignment_of, given_at, made_at
 from workshop.memory.growth import MIN_BYTES_A_STEP, GrowingLine, growing_lines, process_growth
 from workshop.memory.memory_findings import MemoryCause, MemoryFinding
-from workshop.memory.memory_lines import MIN_HOLDER_STEPS, UNKNOWN, innermost
+from workshop.memory.memory_lines import (
+    MIN_HOLDER_STEPS,
+    UNKNOWN,
+    highest_peak,
+    innermost,
+    made_in,
+    memory_of,
+    peak_segment,
+)
 from workshop.memory.memory_record import MemoryRecord
 from workshop.memory.memory_run import MeasuredMemory
-from workshop.probe.memory.memory_notes import OldGraph, TensorKind
+from workshop.probe.memory.memory_notes import OldGraph, TensorKind, TensorRow
 from workshop.probe.observations import WireFrame
 
 LEFT = "counted: what each recorded step has left"
@@ -50,6 +58,12 @@ EPOCH_KEPT = MemoryCause(
     "{who} {what}, until the epoch is over. Add up what is needed of them instead{move}.",
     LEFT,
 )
+VIEWS_KEPT = MemoryCause(
+    "views-kept",
+    "{holder} holds views of {viewed_mib:.2f} MiB together, and each view keeps the whole tensor that it is a part of. "
+    "Keep a copy of the part: .clone(). What is written into the tensor later does not reach a copy.",
+    "counted: what they are views of, less the views",
+)
 
 MIN_STEPS = 5
 MIN_OPERATIONS_A_STEP = 0.5
@@ -58,13 +72,20 @@ MIN_OPERATIONS_A_STEP = 0.5
 MIN_GROWTH = 1.5
 """Times, at least, that a graph has the operations that it had when half as many steps were over."""
 
+MIN_TIMES = 4
+"""Times that views must be smaller than what they keep, at least."""
+
 
 def find(measured: MeasuredMemory) -> Iterator[MemoryFinding]:
-    """Yield what grows; of one line to change, as one finding."""
+    """Yield what grows, of one line to change as one finding; what grows because of views is told as views."""
+    views = [*_views(measured.record)]
     of_lines: defaultdict[object, list[MemoryFinding]] = defaultdict(list)
     for each in _grown(measured):
         of_lines[(each.file, each.line) if each.line else id(each)].append(each)
-    yield from map(_together, of_lines.values())
+    yield from views
+    for each in map(_together, of_lines.values()):
+        if each.kind is not OUTPUTS_KEPT or each.holder not in {view.holder for view in views}:
+            yield each
 
 
 def _together(findings: list[MemoryFinding]) -> MemoryFinding:
@@ -168,7 +189,7 @@ def _graph_kept(measured: MeasuredMemory, lines: list[GrowingLine], graph: OldGr
     device, at = lines[0].device if lines else "host", _place(holder, lines, graph)
     kind = LET_ALL_GO if by_itself > max(rate / 2, MIN_BYTES_A_STEP) else LET_GO
     about = {"who": holder or "Something", "operations": _operations(graph) if graph else ""}
-    peak = _peak_of(measured.record, device)
+    peak = highest_peak(measured.record, device.replace("host", "cpu"))  # what is in Python
     return MemoryFinding(kind, device, round(gained), peak, at, holder, bytes_a_step=rate, figures=about)
 
 
@@ -207,12 +228,22 @@ def _kept(record: MemoryRecord, line: GrowingLine) -> MemoryFinding:
         "drops": ", and drops nothing" if line.holder else "",
         "move": ", or move them to the CPU as they come" if line.device != "cpu" else "",
     }
-    kind, peak = EPOCH_KEPT if line.until == "epoch" else OUTPUTS_KEPT, _peak_of(record, line.device)
+    kind, peak = EPOCH_KEPT if line.until == "epoch" else OUTPUTS_KEPT, highest_peak(record, line.device)
     rate = line.bytes_a_step
     return MemoryFinding(kind, line.device, line.bytes, peak, at, line.holder, bytes_a_step=rate, figures=about)
 
 
-def _peak_of(record: MemoryRecord, place: str) -> int:
-    """The highest peak of a device, or that of the CPU for what is in Python; 0 if nothing was seen of it."""
-    device = "cpu" if place == "host" else place
-    return max((of.peak_bytes for each in record.segments for of in each.devices if of.device == device), default=0)
+def _views(record: MemoryRecord) -> Iterator[MemoryFinding]:
+    """Yield what holds small views, as it was when holders were last looked for."""
+    of_holders: defaultdict[tuple[str, str], list[TensorRow]] = defaultdict(list)
+    for row in record.last.at_end if record.last else ():
+        holds_all = row.holder_steps >= MIN_HOLDER_STEPS or row.count == 1
+        is_kept = bool(row.holder) and holds_all and not row.by_graph and row.older_bytes > 0
+        if is_kept and 0 < row.viewed_bytes * MIN_TIMES <= row.bytes:
+            of_holders[row.device, row.holder].append(row)
+    for (device, holder), rows in of_holders.items():
+        if peak := peak_segment(record, device):
+            at = made_at(holder, rows[0].holder_stack, made_in(record, rows))
+            viewed = sum(each.viewed_bytes for each in rows)
+            size, whole = sum(each.bytes for each in rows) - viewed, memory_of(peak, device).peak_bytes
+            yield MemoryFinding(VIEWS_KEPT, device, size, whole, at, holder, figures={"viewed_mib": viewed / 2**20})

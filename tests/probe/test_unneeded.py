@@ -6,11 +6,10 @@ import pytest
 import torch
 from torch import nn
 
-from workshop.probe.memory.graph_use import Freed, GraphUse
-from workshop.probe.memory.inventory import saved_by_graphs
+from workshop.probe.backward_graph import saved_by_graphs
 from workshop.probe.memory.memory_notes import TensorKind
 from workshop.probe.memory.storage_lives import StorageLives
-from workshop.probe.memory.unneeded import Unneeded, changed_parameters
+from workshop.probe.memory.unneeded import Freed, GraphUse, Unneeded, changed_parameters
 
 
 class Net(nn.Module):
