@@ -17,7 +17,7 @@ from said import labels
 
 from workshop.course import checks
 from workshop.course.state import State
-from workshop.judge.indecision import Indecision
+from workshop.judge.race_verdict import Indecision
 from workshop.judge.running_scripts import FIRST_EPOCHS
 from workshop.judge.verdict import Outcome, Verdict
 from workshop.memory import followed_run

@@ -186,7 +186,7 @@ def _judge_change(part: Part, bench: Bench, state: State, circumstances: str, an
             state.put(bench.solution_ratio, "calibration", circumstances, part.name)
         if bench.original_bytes not in (None, memory):
             state.put(bench.original_bytes, "calibration", circumstances, f"{part.name} memory")
-    return replace(verdict, reasons=(*verdict.reasons, *_files_left(*bench.referee.ledgers), *answered))
+    return replace(verdict, reasons=(*verdict.reasons, *_files_left(*bench.ledgers), *answered))
 
 
 def _files_left(original: Ledger, candidate: Ledger) -> Iterator[Reason]:

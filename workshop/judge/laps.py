@@ -6,10 +6,10 @@ import time
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import replace
-from statistics import geometric_mean, median
+from statistics import fmean, geometric_mean, median
 
 from workshop.judge.judged_script import JudgedScript, TimedEpoch
-from workshop.judge.race import MAX_PAIRS, MIN_PAIRS, RaceResult, race
+from workshop.judge.race import MAX_PAIRS, MIN_PAIRS, Pair, RaceResult, race
 from workshop.judge.race_verdict import RaceReason, how_far
 from workshop.judge.reasons import Reason
 from workshop.judge.running_scripts import FIRST_EPOCHS, RunningScripts
@@ -52,6 +52,7 @@ class Laps:
         at_a_time: the number of epochs of each script in a lap.
         steps: the number of steps in each of these.
         raced_s: the beginning and the end of the race.
+        pairs: those that have been run.
     """
 
     def __init__(self, scripts: RunningScripts, phases: Sequence[Phase] | None) -> None:
@@ -61,6 +62,7 @@ class Laps:
         self.epochs: dict[JudgedScript, list[TimedEpoch]] = {scripts.original: [], scripts.candidate: []}
         self.at_a_time, self.steps = 1, scripts.steps
         self.raced_s = 0.0, 0.0
+        self.pairs: tuple[Pair, ...] = ()
         self._first_sampled = 0  # of these epochs, the first that a step is recorded of
 
     def race(self) -> RaceResult:
@@ -81,6 +83,9 @@ class Laps:
         result = self._run(begin)
         if self.plan is None or not result.must_show_again(slowdown=contest.allowed is not None):
             return result
+        self.plan.original_s, self.plan.candidate_s = (
+            fmean(each.seconds for each in of) for of in self.epochs.values()
+        )
         if not self.plan.fits(FIRST_EPOCHS + epochs_left):
             return replace(result, unsure=True)
         self.plan.expect(FIRST_EPOCHS + epochs_left)
@@ -99,12 +104,18 @@ class Laps:
         return f"asked for: {at_most}{contest.target_here(ratio):g}x"
 
     def _run(self, begin: float) -> RaceResult:
+        earlier, began = self.pairs, time.monotonic()
+
+        def tell(result: RaceResult) -> None:
+            self.pairs = earlier + result.pairs
+            self.scripts.say(Count(how_far(result, time.monotonic() - began, self._left_s())))
+
         result = race(
             self._original_lap,
             lambda: self._lap(self.scripts.candidate),
             lambda: self.scripts.contest.target_here(self.solution.ratio),
             self._left_s(),
-            lambda result: self.scripts.say(Count(how_far(result, self._left_s()))),
+            tell,
         )
         self.raced_s = begin, time.monotonic()
         return result

@@ -6,9 +6,9 @@ from dataclasses import replace
 from statistics import median
 
 from workshop.judge.bench import Bench
-from workshop.judge.judged_ranks import JudgedRanks
 from workshop.judge.ledger import Ledger
 from workshop.judge.reasons import Reason, ReasonKind
+from workshop.judge.running_scripts import JudgedRanks
 from workshop.judge.verdict import NextStep, Outcome, Timing, Verdict
 from workshop.probe.own_limits import usable_cores
 
