@@ -20,7 +20,7 @@ from workshop.course.state import State
 from workshop.judge import laps
 from workshop.judge.race import Pair, RaceResult
 from workshop.judge.race_verdict import Indecision
-from workshop.judge.running_scripts import FIRST_EPOCHS
+from workshop.judge.time_plan import FIRST_EPOCHS
 from workshop.judge.verdict import Outcome, Verdict
 from workshop.memory import followed_run
 from workshop.parts import Part, find_part

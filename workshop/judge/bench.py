@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from workshop.judge.contest import Contest
-from workshop.judge.laps import Laps
+from workshop.judge.laps import MAX_SPREAD, Laps
 from workshop.judge.ledger import Ledger
 from workshop.judge.picture_proof import check_stock
 from workshop.judge.race_verdict import not_finished, verdict_on
@@ -22,9 +22,6 @@ from workshop.judge.work_proof import check_without_gradients, differences
 from workshop.probe.messages import Repetition
 from workshop.probe.phases import Phase
 from workshop.runs.script import Say
-
-MAX_BEATEN = 1.2
-"""Times, at most, that a script's speedup is the solution's; beyond, that is measured anew in the next check."""
 
 
 class RefereeReason(ReasonKind):
@@ -71,7 +68,7 @@ class Bench(RunningScripts):
         if refused := self.refusal(laps.raced_s):
             return refused
         speed = laps.speed(result)
-        if speed.solution_ratio and result.ratio > MAX_BEATEN * speed.solution_ratio:
+        if speed.solution_ratio and result.ratio > MAX_SPREAD * speed.solution_ratio:
             self.solution_ratio = None
         more_time = self.plan.advice if self.plan and result.out_of_time else None
         verdict = verdict_on(self.contest, result, speed, self.ledgers, laps.where, self.load.end(), more_time)

@@ -12,14 +12,12 @@ from workshop.judge.judged_script import JudgedScript, TimedEpoch
 from workshop.judge.race import MAX_PAIRS, MIN_PAIRS, Pair, RaceResult, race
 from workshop.judge.race_verdict import RaceReason, how_far
 from workshop.judge.reasons import Reason
-from workshop.judge.running_scripts import FIRST_EPOCHS, RunningScripts
+from workshop.judge.running_scripts import RunningScripts
+from workshop.judge.time_plan import EPOCHS_AFTER_RACE, FIRST_EPOCHS
 from workshop.judge.verdict import Speed
 from workshop.probe.messages import Proceed
 from workshop.probe.phases import COMPUTING, FORWARD_AND_VALIDATION, Phase
 from workshop.terminal import Count
-
-EPOCHS_AFTER_RACE = 1
-"""Epochs after the race: one of the original shows the headroom."""
 
 SAMPLED = 0.1
 """Share of the raced epochs of which a step is recorded, beside one of the first; the script cannot tell which."""
@@ -34,7 +32,8 @@ LAPS, MAX_AT_ONCE = 5 * MAX_PAIRS, 20
 two versions differ by little there, and long pairs scatter less than short ones."""
 
 MAX_SPREAD = 1.25
-"""Times, at most, that the pairs differ in which the solution's speedup was measured, for it to be kept."""
+"""Times, at most, that the pairs differ in which the solution's speedup was measured, and that a script is faster than
+the solution, for that speedup to be kept."""
 
 MAX_SLOWDOWN, MIN_SHARE_OF_EPOCH = 1.5, 0.25
 """Times, at most, that the same computing takes longer or shorter with batches from memory, for the headroom to be

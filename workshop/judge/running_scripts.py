@@ -14,7 +14,7 @@ from workshop.judge.judged_script import JudgedScript, TimedEpoch
 from workshop.judge.ledger import Ledger
 from workshop.judge.order_proof import repeats_order
 from workshop.judge.step_proof import SampledSteps
-from workshop.judge.time_plan import TimePlan, why_long
+from workshop.judge.time_plan import FIRST_EPOCHS, TimePlan, why_long
 from workshop.probe.messages import Proceed
 from workshop.probe.phases import Phase
 from workshop.runs.machine import threads_each
@@ -24,9 +24,6 @@ from workshop.runs.script_output import CONSEQUENCE
 
 NOTICE_S = 5.0
 """Seconds, at most, that the other ranks get to fail after the first: their messages tell which rank failed first."""
-
-FIRST_EPOCHS = 2
-"""Epochs for which a script that was just started warms up; they are watched but not raced."""
 
 BUDGET_S = 90.0
 """Seconds, at most, from the start of a part's scripts to the end of the race; what follows takes a few more."""

@@ -37,10 +37,6 @@ MAX_CORRELATION = 110.0
 MAX_PRODUCT = 65.0
 """Statistic, at most, of a product of links, for honest draws of gamma(9). A share p of N products adds 9 N p^2."""
 
-MIN_SHARE_OF_LARGEST = 0.999
-"""Share, at least, of the largest statistic: of products that differ by rounding only, as from an adjoint, the first
-is named."""
-
 MAX_STEPS = 64
 """Fields or steps, at most, that are correlated with each other at a time."""
 
@@ -255,6 +251,7 @@ def _products(four: Tensor) -> Iterator[str]:
     of_pair = (uses[:, None] + uses).flatten(0, 1)
     statistic *= (of_pair[:, None] + of_pair == 1).any(-1)
     if statistic.max() > MAX_PRODUCT:
-        as_large = statistic.flatten() > MIN_SHARE_OF_LARGEST * statistic.max()
+        # Of products that differ by rounding only, as from an adjoint, the first is named.
+        as_large = statistic.flatten() > 0.999 * statistic.max()
         places = divmod(int(as_large.nonzero()[0]), len(pairs))
         yield " ".join(filter(None, (names[each] for place in places for each in divmod(place, len(names)))))
