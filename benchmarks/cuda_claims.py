@@ -13,8 +13,7 @@ from lattice import measure as draw_links
 from workshop.course.checks import config_of, contest_of
 from workshop.experiment import load_config
 from workshop.parts import find_part
-from workshop.parts.part6.copies_check import step_time, traced
-from workshop.parts.part6.device_copies import copies_in
+from workshop.parts.part6.copies_check import copies_in, step_time, traced
 from workshop.profiles import line_profile
 
 ROOT = Path(__file__).parents[1]

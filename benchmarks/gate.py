@@ -25,7 +25,7 @@ from typing import Any
 from decision_rates import NOISES, Noise
 from machine import machine
 
-from workshop.gate.gate import judge_against
+from workshop.gate import judge_against
 from workshop.judge.contest import target_of
 from workshop.judge.race import RaceResult, race
 

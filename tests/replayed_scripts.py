@@ -10,7 +10,7 @@ import pytest
 from judge.recorded_evidence import BATCH, FOLDER, ITEMS, STEPS, WASTED_S, load
 
 from workshop.course import checks
-from workshop.judge import contest, judged_ranks
+from workshop.judge import contest, running_scripts
 from workshop.judge.judged_script import JudgedScript, TimedEpoch
 from workshop.probe import wire
 from workshop.probe.events import BatchCopied, Event, StepTaken
@@ -128,5 +128,5 @@ def replay(patch: pytest.MonkeyPatch, what: Replay) -> None:
     patch.setattr(LoadMeter, "_measured", lambda _: what.load)
     patch.setattr(checks, "config_of", lambda *known: replace(made_config(*known), **small))
     patch.setattr(checks, "contest_of", contest_of)
-    for module in (contest, judged_ranks):
+    for module in (contest, running_scripts):
         patch.setattr(module, "JudgedScript", ReplayedScript)

@@ -3,7 +3,6 @@
 from collections.abc import Iterable, Mapping
 from typing import TypeVar
 
-from workshop.judge.chosen_draws import DrawReason
 from workshop.judge.drawn_anew import NoiseReason
 from workshop.judge.input_proof import InputReason
 from workshop.judge.optimizer_proof import OptimizerReason
@@ -12,7 +11,7 @@ from workshop.judge.picture_proof import PictureReason
 from workshop.judge.reasons import Reason, ReasonKind
 from workshop.judge.sample_proof import SampleReason
 from workshop.judge.step_proof import StepReason
-from workshop.judge.transform_proof import TransformReason
+from workshop.judge.transform_proof import DrawReason, TransformReason
 from workshop.judge.work_proof import WorkReason
 
 T = TypeVar("T")

@@ -15,7 +15,7 @@ from workshop.cli.asked import Asked
 from workshop.cli.reported import of_diagnosis, of_gate, of_line_change, of_memory, of_verdict, write_reports
 from workshop.diagnosis.diagnosis import diagnose
 from workshop.diagnosis.measurement import Measurement, Note, NoteKind
-from workshop.gate.gate import GateResult
+from workshop.gate import GateResult
 from workshop.judge.verdict import Outcome, Verdict
 from workshop.memory.host_watch import HostWatch
 from workshop.memory.memory_diagnosis import MemoryDiagnosis

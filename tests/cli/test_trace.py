@@ -11,8 +11,9 @@ from conftest import Run
 from made_traces import made_up
 
 from workshop.cli.trace_text import MORE_TABLES, tables_text
-from workshop.traces import hta, load
+from workshop.traces import hta
 from workshop.traces.tables import TABLES, tables
+from workshop.traces.trace_files import load
 
 
 @pytest.fixture

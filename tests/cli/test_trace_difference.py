@@ -10,8 +10,8 @@ from conftest import Run
 from made_traces import a_step, event, write
 
 from workshop.cli.trace_text import difference_text
-from workshop.traces import load
 from workshop.traces.comparison import TABLES, compare
+from workshop.traces.trace_files import load
 
 
 @pytest.fixture

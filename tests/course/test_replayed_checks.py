@@ -17,8 +17,10 @@ from said import labels
 
 from workshop.course import checks
 from workshop.course.state import State
-from workshop.judge.indecision import Indecision
-from workshop.judge.running_scripts import FIRST_EPOCHS
+from workshop.judge import laps
+from workshop.judge.race import Pair, RaceResult
+from workshop.judge.race_verdict import Indecision
+from workshop.judge.time_plan import FIRST_EPOCHS
 from workshop.judge.verdict import Outcome, Verdict
 from workshop.memory import memory_run
 from workshop.parts import Part, find_part
@@ -85,6 +87,20 @@ def test_part3(mine: str, seconds: dict[str, float], outcome: Outcome, ratio: fl
     assert (verdict.speed and verdict.speed.ratio) == (ratio and pytest.approx(ratio))
     if verdict.speed:
         assert (verdict.speed.pairs, verdict.speed.solution_ratio) == (3, pytest.approx(1 / seconds["part3"], abs=1e-3))
+
+
+def test_a_check_that_is_ended_in_its_race_says_what_was_proven(check: Check, monkeypatch: pytest.MonkeyPatch) -> None:
+    def ended(before, after, target, budget_s, on_pair) -> None:  # type: ignore[no-untyped-def]
+        pairs = tuple(Pair(before() * times, after()) for times in (1.0, 1.5))
+        on_pair(RaceResult(target(), pairs))
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(laps, "race", ended)
+    told: list[str] = []
+    with pytest.raises(KeyboardInterrupt):
+        check("part3", "part3", seconds=QUICK, warn=told.append)
+    says = r"same work: proven in \d+ s; the race was not finished: 2 of at most 30 pairs, so far 2.86x to 4.29x"
+    assert re.fullmatch(says, told[-1])
 
 
 def test_the_solution_of_part3_is_done_and_is_measured_once(check: Check) -> None:

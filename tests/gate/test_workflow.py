@@ -48,7 +48,7 @@ from workshop.cli.main import main
 with pytest.MonkeyPatch.context() as patch:
     race_of(0.2, patch)
     patch.setattr("workshop.judge.laps.MAX_AT_ONCE", 2)
-    patch.setattr("workshop.gate.grown_lines.MAX_RUNS", 1)
+    patch.setattr("workshop.gate.grown_lines.MIN_PAIRS", 1)
     patch.setattr("workshop.gate.grown_lines.RUN_S", 0.5)
     main()
 """

@@ -21,12 +21,12 @@ import torch
 
 from workshop.course.checks import config_of, contest_of
 from workshop.judge.contest import Contest
-from workshop.judge.judged_ranks import JudgedRanks
 from workshop.judge.judged_script import JudgedScript
 from workshop.judge.ledger import Ledger, events_in
 from workshop.judge.picture_proof import check_stock
 from workshop.judge.reasons import Reason
-from workshop.judge.sampled_steps import NOTHING_SEEN
+from workshop.judge.running_scripts import JudgedRanks
+from workshop.judge.step_proof import NOTHING_SEEN
 from workshop.judge.work_proof import differences
 from workshop.parts import SOLUTIONS, find_part
 from workshop.probe.events import (

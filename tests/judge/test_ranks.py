@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from workshop.judge.judged_ranks import _cause
 from workshop.judge.ledger import Ledger
+from workshop.judge.running_scripts import _cause
 from workshop.judge.work_proof import WorkReason, check_parameters, check_steps
 from workshop.probe.events import ForwardPass, StepTaken
 from workshop.probe.signature import encode

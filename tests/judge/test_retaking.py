@@ -15,8 +15,7 @@ from torch import distributed
 
 from workshop.judge.judged_script import JudgedScript
 from workshop.judge.ledger import Ledger
-from workshop.judge.sampled_steps import SampledSteps, take_at_same_number
-from workshop.judge.step_proof import differs
+from workshop.judge.step_proof import SampledSteps, differs, take_at_same_number
 from workshop.probe import recorded_step
 from workshop.probe.connection import ClosedError, Connection
 from workshop.probe.event_file import EventFile

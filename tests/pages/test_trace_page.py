@@ -13,9 +13,9 @@ from workshop.cli.trace_text import with_lessons
 from workshop.pages.lanes import lanes
 from workshop.pages.trace_page import difference_page, timeline
 from workshop.pages.trace_page import page as draw
-from workshop.traces import load
 from workshop.traces.comparison import compare
 from workshop.traces.tables import TABLES, tables, text_table
+from workshop.traces.trace_files import load
 from workshop.traces.trace_findings import findings
 
 INK = """() => {

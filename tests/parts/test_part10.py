@@ -14,7 +14,7 @@ from solutions.part10 import EachItemOnce, check_batches
 from workshop.course.checks import config_of, contest_of
 from workshop.errors import ConfigError
 from workshop.judge.bench import Bench
-from workshop.judge.judged_ranks import JudgedRanks
+from workshop.judge.running_scripts import JudgedRanks
 from workshop.judge.verdict import Timing
 from workshop.parts import find_part
 from workshop.parts.part10 import ranks_check as part10

@@ -10,8 +10,15 @@ import pytest
 
 from workshop.judge.ledger import Ledger
 from workshop.judge.verdict import Outcome
-from workshop.parts.part6.copies_check import BLOCKING, FAULTS, CopyReason, copied_ahead, found_in, on_cuda
-from workshop.parts.part6.device_copies import copies_in
+from workshop.parts.part6.copies_check import (
+    BLOCKING_VARIABLE,
+    FAULTS,
+    CopyReason,
+    copied_ahead,
+    copies_in,
+    found_in,
+    on_cuda,
+)
 from workshop.probe.events import BatchCopied, ForwardPass, StepTaken
 from workshop.probe.signature import encode
 from workshop.traces.trace import Trace, read
@@ -83,7 +90,7 @@ def test_how_batches_are_copied(made: dict[str, Any], kind: CopyReason, tmp_path
 
 
 def test_where_every_call_waits_that_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(BLOCKING, "1")
+    monkeypatch.setenv(BLOCKING_VARIABLE, "1")
     verdict = on_cuda(SimpleNamespace(subject="part6"), ())  # type: ignore[arg-type]
     assert verdict.outcome is Outcome.NOT_YET
     assert [each.kind for each in verdict.reasons] == [CopyReason.LAUNCH_BLOCKING]

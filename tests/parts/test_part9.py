@@ -19,8 +19,7 @@ from workshop.judge.ledger import Ledger
 from workshop.judge.reasons import Reason, ReasonKind
 from workshop.parts import find_part
 from workshop.parts.part9 import lattice
-from workshop.parts.part9.dependence import DependenceReason
-from workshop.parts.part9.haar import HaarReason, complaints
+from workshop.parts.part9.haar import DependenceReason, HaarReason, complaints
 from workshop.parts.part9.links_check import LinkReason, recorded_links, too_few_draws, words_between, wrong_links
 from workshop.probe.events import ForwardPass, StepTaken
 from workshop.probe.messages import Proceed

@@ -20,8 +20,10 @@ from workshop.probe.phases import Phase
 from workshop.probe.settings import OPERATORS, REPORTS, ProfilerOptions, ProfilerReport
 from workshop.probe.torch_profiler import ScriptRecording, ctrl_c_held_back
 from workshop.recording import torch_recorder
-from workshop.traces import Trace, load, read
+from workshop.traces import read
 from workshop.traces.steps import stragglers, traced_steps
+from workshop.traces.trace import Trace
+from workshop.traces.trace_files import load
 
 Left = Callable[[], list[psutil.Process]]
 Recording = Callable[..., Callable[[], None]]

@@ -4,7 +4,7 @@ import json
 import subprocess
 import sys
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -28,6 +28,10 @@ class Played:
     used_s: float = 0.0
     of_children_s: float = 0.0
     runs: bool = True
+    above: list["Played"] = field(default_factory=list)
+
+    def parents(self) -> list["Played"]:
+        return self.above
 
     def ppid(self) -> int:
         return self.parent
@@ -108,6 +112,22 @@ def test_a_busy_program_is_named(machine: Machine) -> None:
     assert load.busy
     machine.passes(5.0, {})
     assert meter.so_far() is meter.end() is load, "what was measured stays"
+
+
+@pytest.mark.parametrize(
+    ("command", "above", "name"),
+    [
+        ("python train.py", "/bin/python3 /bin/workshop check part3", "python train.py of another workshop check"),
+        ("python -c 1 train.py", "python -m workshop -v measure train.py", "python of another workshop measure"),
+        ("python /bin/workshop compare a.py b.py", "bash", "another workshop compare"),
+        ("vim workshop notes", "bash", "vim workshop"),
+    ],
+)
+def test_what_another_check_runs_is_no_stranger(machine: Machine, command: str, above: str, name: str) -> None:
+    machine.started(50, command).above = [Played(49, 1, "guard", 49), Played(48, 1, above, 48)]
+    meter = LoadMeter()
+    machine.passes(10.0, {50: 9.0})
+    assert [each.name for each in meter.end().programs] == [name]
 
 
 def test_what_a_run_starts_itself_is_no_other_program(machine: Machine) -> None:

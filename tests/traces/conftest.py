@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 from made_traces import write
 
-from workshop.traces import Trace, read
+from workshop.traces import read
+from workshop.traces.trace import Trace
 
 
 @pytest.fixture

@@ -13,7 +13,11 @@ import pytest
 from ask_hta import ANSWERS, answers
 from made_traces import a_step, a_training, event, launched, made_up, write
 
-from workshop.traces import LabeledTrace, TimeSeriesTypes, Trace, TraceAnalysis, TraceError, hta, read
+from workshop.traces import hta, read
+from workshop.traces.decoding import TraceError
+from workshop.traces.hta.analysis import TimeSeriesTypes, TraceAnalysis
+from workshop.traces.hta.trace_diff import LabeledTrace
+from workshop.traces.trace import Trace
 
 ORIGINAL = json.loads(ANSWERS.read_text())
 """What traceinsight 0.6.1 answers, by the seed of the traces."""

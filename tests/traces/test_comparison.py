@@ -11,12 +11,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from made_traces import a_step, event, launched, made_up, write
 
-from workshop.traces import Trace, read
+from workshop.traces import read
 from workshop.traces.breakdown import operators
 from workshop.traces.comparison import NO_OPERATOR, compare, has_steps, step_times
 from workshop.traces.comparison_text import milliseconds, sentences
 from workshop.traces.event_columns import at_the_top
 from workshop.traces.steps import traced_steps
+from workshop.traces.trace import Trace
 
 
 def _steps(seed: int, work: float = 100, wait: float = 0) -> list[Any]:

@@ -11,8 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from made_traces import a_step, allocation, event, write
 
-from workshop.traces import Trace, TraceAnalysis, load, memory, read
+from workshop.traces import memory, read
+from workshop.traces.hta.analysis import TraceAnalysis
 from workshop.traces.tables import tables
+from workshop.traces.trace import Trace
+from workshop.traces.trace_files import load
 from workshop.traces.trace_findings import findings
 
 CUDA = {"device": (1, 0)}

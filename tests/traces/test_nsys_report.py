@@ -12,11 +12,12 @@ from conftest import Run
 from made_traces import event
 
 from workshop.probe.phases import Phase
-from workshop.traces import load, nsys_report
+from workshop.traces import nsys_report
 from workshop.traces.decoding import TraceError
 from workshop.traces.nsys_report import NO_STREAM, read
 from workshop.traces.steps import traced_steps
 from workshop.traces.tables import tables
+from workshop.traces.trace_files import load
 from workshop.traces.trace_findings import findings
 
 SCHEMA = """

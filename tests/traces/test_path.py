@@ -13,7 +13,9 @@ from hypothesis import strategies as st
 from made_traces import event, launched, made_up, write
 from simulated_step import SimulatedStep
 
-from workshop.traces import TraceAnalysis, TraceError, read
+from workshop.traces import read
+from workshop.traces.decoding import TraceError
+from workshop.traces.hta.analysis import TraceAnalysis
 from workshop.traces.hta.path import SHOWN
 from workshop.traces.path import (
     critical_path,

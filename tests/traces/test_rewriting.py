@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 from made_traces import event, made_up, write
 
-from workshop.traces import TraceError, read
+from workshop.traces import read
+from workshop.traces.decoding import TraceError
 from workshop.traces.rewriting import exact_us, rewrite
 
 

@@ -11,8 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from made_traces import event, made_up, write
 
-from workshop.traces import Trace, TraceError, Traces, decoding, hta, read
+from workshop.traces import decoding, hta, read
+from workshop.traces.decoding import TraceError
 from workshop.traces.tables import tables
+from workshop.traces.trace import Trace
+from workshop.traces.trace_files import Traces
 from workshop.traces.trace_findings import findings
 
 ODD_NAME = 'call "of" C:\\data\\x\ny'

@@ -8,8 +8,9 @@ import plotly.graph_objects
 import pytest
 from made_traces import a_step, event, launched, write
 
-from workshop.traces import DeviceType, LabeledTrace, TraceDiff, TraceError
-from workshop.traces.hta.trace_diff import short_name
+from workshop.traces.decoding import TraceError
+from workshop.traces.hta.frames import short_name
+from workshop.traces.hta.trace_diff import DeviceType, LabeledTrace, TraceDiff
 
 KERNEL = "void at::native::reduce_kernel<512, (anonymous namespace)::Sum<float> >(float*)"
 

@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 from made_traces import made_up, write
 
-from workshop.traces import TraceError, load
+from workshop.traces.decoding import TraceError
+from workshop.traces.trace_files import load
 
 
 def test_a_folder_with_other_files_in_it(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from workshop.cli.reported import of_gate, of_verdict
 from workshop.errors import WorkshopError
 
 if TYPE_CHECKING:
-    from workshop.gate.gate import GateResult
+    from workshop.gate import GateResult
     from workshop.judge.verdict import Verdict
 
 app = typer.Typer()
@@ -107,7 +107,7 @@ def _of_two(asked: Asked, old: Path, target: float, steps: int | None, seconds: 
 
 def _of_base(asked: Asked, base: str, allowed: float, steps: int | None, seconds: float) -> "GateResult":
     from workshop.file_kind import require_script
-    from workshop.gate.gate import judge_against
+    from workshop.gate import judge_against
 
     script = Path(asked.script)
     require_script(script, "name a training script")

@@ -14,7 +14,7 @@ from workshop.reports import FORMATS, Level, Report, ReportedLine, in_repository
 if TYPE_CHECKING:
     from workshop.diagnosis.diagnosis import Diagnosis
     from workshop.diagnosis.findings import Finding
-    from workshop.gate.gate import GateResult
+    from workshop.gate import GateResult
     from workshop.judge.verdict import Verdict
     from workshop.memory.memory_diagnosis import MemoryDiagnosis
     from workshop.memory.memory_findings import MemoryFinding

@@ -13,7 +13,7 @@ from workshop.cli.output import print_csv, print_json, progress_line, say, termi
 from workshop.errors import WorkshopError
 
 if TYPE_CHECKING:
-    from workshop.traces import Traces
+    from workshop.traces.trace_files import Traces
 
 ALL = "all"
 
@@ -114,7 +114,7 @@ def _newest() -> Path:
 
 def _read(paths: list[Path]) -> "Traces":
     """Read the traces of one run, and say in a terminal how far that is."""
-    from workshop.traces import load
+    from workshop.traces.trace_files import load
 
     with progress_line(only_in_terminal=True) as show:
         return load(paths, lambda done, total: show(f"reading: {done / 1e6:.0f} of {total / 1e6:.0f} MB"))

@@ -163,7 +163,7 @@ def _judge(
         with turn(say), Bench(contest, say, warn) as bench, _calibrated(bench, part, state, circumstances):
             try:
                 verdict = part.check(bench)
-                left = _files_left(*bench.referee.ledgers)
+                left = _files_left(*bench.ledgers)
                 verdict = replace(verdict, reasons=(*verdict.reasons, *left, *answered))
             except ScriptError as error:
                 verdict = broken(part.name, error)

@@ -10,6 +10,7 @@ from typing import Any
 
 from workshop import line_counts
 from workshop.judge.contest import Contest
+from workshop.judge.race import MIN_PAIRS
 from workshop.probe import wire
 from workshop.probe.settings import LINES_VARIABLE, CountedRun
 from workshop.profiles import line_change, line_profile
@@ -19,9 +20,6 @@ from workshop.recording.line_recorder import write_profile
 from workshop.runs.other_load import LoadMeter
 from workshop.runs.script import Say
 from workshop.runs.script_error import ScriptError
-
-MAX_RUNS = 3
-"""Times, at most, that each version is run."""
 
 RUN_S = 4.0
 """Seconds, about, that a run trains, and two epochs at least: what comes once an epoch then comes twice."""
@@ -82,9 +80,9 @@ def count_both(contest: Contest, steps: int, epoch_s: float, left_s: float, say:
     steps *= max(2, math.ceil(RUN_S / max(epoch_s, 1e-3)))
     runs: dict[Path, list[LineProfile]] = {contest.original: [], contest.candidate: []}
     with tempfile.TemporaryDirectory(prefix="workshop-lines-", ignore_cleanup_errors=True) as folder:
-        for number in range(MAX_RUNS):
+        for number in range(MIN_PAIRS):
             began = time.monotonic()
-            say(f"counting the lines of both versions, run {number + 1} of at most {MAX_RUNS}")
+            say(f"counting the lines of both versions, run {number + 1} of at most {MIN_PAIRS}")
             for side in list(runs)[:: 1 if number % 2 == 0 else -1]:
                 file = Path(folder) / f"{number}-{side == contest.original}.lprof"
                 profile, steps = _counted(contest, side, steps, file)

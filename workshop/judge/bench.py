@@ -3,30 +3,47 @@
 Each part's check decides which of the bench's steps are taken, and in which order.
 """
 
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
+from pathlib import Path
 
 from workshop.judge.contest import Contest
-from workshop.judge.laps import Laps
-from workshop.judge.race_verdict import verdict_on
-from workshop.judge.reasons import Reason
-from workshop.judge.referee import Referee
+from workshop.judge.laps import MAX_SPREAD, Laps
+from workshop.judge.ledger import Ledger
+from workshop.judge.picture_proof import check_stock
+from workshop.judge.race_verdict import not_finished, verdict_on
+from workshop.judge.reasons import UNSEEN, Reason, ReasonKind
 from workshop.judge.running_scripts import RunningScripts
+from workshop.judge.step_proof import take_at_same_number
 from workshop.judge.time_plan import OutOfTimeError
-from workshop.judge.verdict import NextStep, Outcome, Verdict
+from workshop.judge.verdict import NextStep, Outcome, Verdict, other_work
+from workshop.judge.work_proof import check_without_gradients, differences
+from workshop.probe.messages import Repetition
 from workshop.probe.phases import Phase
 from workshop.runs.script import Say
 
-MAX_BEATEN = 1.2
-"""Times, at most, that a script's speedup is the solution's; beyond, that is measured anew in the next check."""
+
+class RefereeReason(ReasonKind):
+    """What is said of the epochs of both scripts, and of a complaint that the original draws as well."""
+
+    FEWER_STEPS = "an epoch has {candidate} steps, the original's {original}"
+    OF_ORIGINAL_TOO = "{0}; but so did {original} when run again", UNSEEN
 
 
 class Bench(RunningScripts):
-    """Two running scripts, with all that judges them."""
+    """Two running scripts, with all that judges them.
+
+    Attributes:
+        also: a further check of the work, given both ledgers and the files of the recorded steps.
+        ledgers: of the original and the candidate, as they were compared last.
+    """
 
     def __init__(self, contest: Contest, say: Say, tell: Say | None = None) -> None:
         super().__init__(contest, say, tell)
-        self.referee = Referee(self)
+        self.also: Callable[[Ledger, Ledger, Sequence[Path]], Iterable[Reason]] = lambda *_: ()
+        self.ledgers = Ledger(), Ledger()
+        self._repeated: dict[Path, Repetition] = {}  # recorded random transforms, of both scripts
 
     def judge(self) -> Verdict:
         """Judge whether the candidate does the same work in less time, as every part asks."""
@@ -37,22 +54,79 @@ class Bench(RunningScripts):
             assert self.plan
             return Verdict(self.subject, Outcome.UNDECIDED, (error.reason,), next=NextStep(words=self.plan.advice))
 
-    def refusal(self) -> Verdict | None:
-        """Return the verdict if the work differs or cannot be seen; None for the same work."""
-        return self.referee.refusal()
-
     def race(self, *notes: Reason, phases: Sequence[Phase] | None = None) -> Verdict:
         """Race the candidate against the original, and check again that it did the same work meanwhile.
 
         The reasons in `notes` are added to the verdict. If only some phases are raced, the scripts' clocks time them.
         """
-        laps = Laps(self, phases)
-        result = laps.race()
-        if refused := self.referee.refusal(laps.raced_s):
+        laps, proven_s = Laps(self, phases), time.monotonic() - self.begin_s
+        try:
+            result = laps.race()
+        except (KeyboardInterrupt, SystemExit):
+            self.tell(str(not_finished(laps.pairs, proven_s)))
+            raise
+        if refused := self.refusal(laps.raced_s):
             return refused
         speed = laps.speed(result)
-        if speed.solution_ratio and result.ratio > MAX_BEATEN * speed.solution_ratio:
+        if speed.solution_ratio and result.ratio > MAX_SPREAD * speed.solution_ratio:
             self.solution_ratio = None
         more_time = self.plan.advice if self.plan and result.out_of_time else None
-        verdict = verdict_on(self.contest, result, speed, self.referee.ledgers, laps.where, self.load.end(), more_time)
+        verdict = verdict_on(self.contest, result, speed, self.ledgers, laps.where, self.load.end(), more_time)
         return replace(verdict, reasons=(*verdict.reasons, *notes))
+
+    def refusal(self, raced_s: tuple[float, float] | None = None) -> Verdict | None:
+        """Return the verdict if the work differs or cannot be seen; None for the same work.
+
+        If there was a race, its beginning and its end are given.
+        """
+        original, candidate = self.ledgers = self.original_ledger(), self.ledger()
+        self._compute_again(original, candidate)
+        complaints = [*self.also(original, candidate, self.samples.files), *self._differences(original, candidate)]
+        if not complaints and (fewest := min(self.steps_taken)) < self.steps:
+            complaints = [RefereeReason.FEWER_STEPS(candidate=fewest, original=self.steps)]
+        if not complaints and raced_s:
+            complaints = [*check_stock(original, candidate, raced_s)]
+        if not self.contest.is_part and not all(complaint.is_unseen for complaint in complaints):
+            complaints = self._of_candidate_alone(complaints, original, len(candidate.steps) // self.steps)
+        return other_work(self.subject, complaints)
+
+    def _differences(self, original: Ledger, candidate: Ledger) -> list[Reason]:
+        found = differences(original, candidate, self.contest.wasted_time_s, self.contest.items)
+        if self.contest.is_part:  # part 11 asks for fewer validations, or leaves the choice
+            return found
+        return [*found, *check_without_gradients(original, candidate)]
+
+    def _compute_again(self, original: Ledger, candidate: Ledger) -> None:
+        """Have the original recompute what it has not recomputed yet, and enter all of it into the ledgers."""
+        plan, ours, theirs = self.plan, self.samples_of_original, self.samples
+        if plan:
+            original.recomputed = ours.results
+        if not any(each.error for each in original.recomputed):
+            theirs.take(self.original)
+            if plan and (ours.unsettled or theirs.unsettled):
+                self.say(f"running {self.contest.original_name} again, to take steps at the same number")
+                with self.contest.script(self.contest.original) as again:
+                    step_s = plan.original_s / self.steps
+                    take_at_same_number(again, [ours, theirs], lambda steps: steps * step_s <= plan.left_s)
+                original.recomputed = ours.results
+            candidate.recomputed = theirs.results
+        candidate.replaced_clocks = sorted(self.replaced_clocks)
+        for ledger, scripts in (original, [self.original]), (candidate, self.ranks.scripts):
+            for script in scripts:
+                self._repeated |= self.original.repeat(set(script.recorded_transforms()) - self._repeated.keys())
+                ledger.repeated += [each for path, each in self._repeated.items() if path.parent == script.folder]
+
+    def _of_candidate_alone(self, complaints: Sequence[Reason], original: Ledger, epochs: int) -> list[Reason]:
+        """Run the original again, and mark each complaint that it draws as well: such a complaint proves nothing."""
+        name = self.contest.original_name
+        self.say(f"running {name} again, to see whether it does the same")
+        with self.contest.script(self.contest.original) as again:
+            again.epoch_steps = self.original.epoch_steps
+            for _ in range(epochs):
+                again.epoch()
+            found = self._differences(original, Ledger.of(again.folder))
+        of_original = {reason.subject for reason in found}
+        return [
+            RefereeReason.OF_ORIGINAL_TOO(each, original=name) if each.subject in of_original else each
+            for each in complaints
+        ]

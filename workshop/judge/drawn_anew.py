@@ -8,18 +8,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from workshop.judge.inputs import Items, batches_of
+from workshop.judge.inputs import MAX_ITEMS, Items, batches_of
 from workshop.judge.reasons import Reason, ReasonKind
 from workshop.judge.two_samples import Array, Strata, chance_of_alike_batches, distances_between
-
-MIN_DRAWS = 2
-"""Draws of an item by the reference, at least, of which a mean is taken."""
-
-MAX_ITEMS = 800
-"""Items of each script, at most, that are compared, chosen by chance."""
-
-UNCERTAINTY = 2.0
-"""Share of the correlations of values that is not believed, for each value and divided by the number of draws."""
 
 MIN_ITEMS = 24
 """Items of a sample, at least: of fewer, nothing is compared."""
@@ -82,7 +73,7 @@ def check_noise_of_batches(reference: Items, rest: Items, theirs: Items) -> Diff
     found = _draws(reference, rest, theirs)
     if not found or len(found[1].items) < MIN_ITEMS:
         return 1.0, None
-    some = found[1][found[1].items.spread_over_batches(MAX_ITEMS)]
+    some = found[1][found[1].items.spread_over_batches(2 * MAX_ITEMS)]
     chance = chance_of_alike_batches(_angles(some.independent), some.items.batches, some.items.epochs)
     return chance, NoiseReason.DRAWN_FOR_BATCH()
 
@@ -95,7 +86,7 @@ def _draws(reference: Items, rest: Items, theirs: Items) -> Sequence[_Draws]:
     drawn: dict[object, list[Array]] = {}
     for target, features in zip(noted[0].targets, noted[0].features, strict=True):
         drawn.setdefault(target, []).append(features)
-    middle = {target: np.mean(each, axis=0) for target, each in drawn.items() if len(each) >= MIN_DRAWS}
+    middle = {target: np.mean(each, axis=0) for target, each in drawn.items() if len(each) > 1}
     known = [each[np.array([target in middle for target in each.targets], bool)] for each in noted]
     if not all(map(len, known)):
         return ()
@@ -109,7 +100,7 @@ def _draws(reference: Items, rest: Items, theirs: Items) -> Sequence[_Draws]:
 def _independent(again: Array) -> Array:
     """Return the matrix that turns draws of size 1 into values that do not go together."""
     together = again.T @ again / len(again)
-    by_chance = min(1.0, UNCERTAINTY * len(together) / len(again))
+    by_chance = min(1.0, 2 * len(together) / len(again))  # the share of the correlations that is not believed
     strengths, ways = np.linalg.eigh((1 - by_chance) * together + by_chance * np.eye(len(together)))
     matrix: Array = ((ways / np.sqrt(strengths)) @ ways.T).astype(np.float32)
     return matrix
@@ -124,7 +115,7 @@ def _peaks(values: Array) -> Array:
 
 def _by_chance(items: Items) -> Array:
     dice = np.random.default_rng(len(items))
-    return np.sort(dice.permutation(len(items))[:MAX_ITEMS])
+    return np.sort(dice.permutation(len(items))[: 2 * MAX_ITEMS])
 
 
 def _angles(values: Array) -> Array:

@@ -10,7 +10,16 @@ from collections.abc import Iterator
 import numpy as np
 
 from workshop.judge.drawn_anew import MIN_ITEMS
-from workshop.judge.inputs import MAX_CLASSES, SAME_INPUT, Items, drawn_items, figures_of, items_of, other_items_of
+from workshop.judge.inputs import (
+    MAX_CLASSES,
+    MAX_ITEMS,
+    SAME_INPUT,
+    Items,
+    drawn_items,
+    figures_of,
+    items_of,
+    other_items_of,
+)
 from workshop.judge.ledger import Ledger, epochs
 from workshop.judge.reasons import UNSEEN, Reason, ReasonKind
 from workshop.judge.sample_proof import MIN_EPOCHS, check_samples
@@ -25,9 +34,7 @@ from workshop.judge.two_samples import (
     distances_between,
     standardised,
 )
-
-MAX_STEPS = 50
-"""Steps, at most, of a piece of a training that has no epochs of its own."""
+from workshop.probe.settings import MAX_EPOCH_STEPS
 
 SAME_VALUE = 0.05
 """Share, at most, of the mean deviation of such values by which a value may be off."""
@@ -37,12 +44,6 @@ MAX_BY_CHANCE = 0.02
 
 MIN_VARIETY = 0.8
 """Share, at least, of the different inputs of an epoch of the original that an epoch must show."""
-
-MAX_COMPARED = 400
-"""Items of each script, at most, whose values are compared with each other."""
-
-MAX_MIXED = 2000
-"""Items of each script, at most, that are looked at for what those of a batch have in common."""
 
 
 class InputReason(ReasonKind):
@@ -119,7 +120,7 @@ def _steps(original: Ledger, candidate: Ledger) -> int:
     """Return the number of steps of an epoch; where there are too few of them, of a piece of the training."""
     steps, seen, wanted = len(epochs(original)[0]), len(original.steps), len(candidate.steps)
     is_enough = len(original.loader_starts) > 1 and seen >= MIN_EPOCHS * steps and wanted >= 2 * steps
-    return steps if is_enough else max(1, min(MAX_STEPS, seen // MIN_EPOCHS, wanted // 2))
+    return steps if is_enough else max(1, min(MAX_EPOCH_STEPS, seen // MIN_EPOCHS, wanted // 2))
 
 
 # Items that are always the same
@@ -180,7 +181,7 @@ def _places(known: Items, items: Items) -> list[int | None]:
 
 def _check_known(known: Items, ours: Items, theirs: Items) -> Iterator[Reason]:
     """Check that each input is one that the original makes of an item, with the item's target."""
-    some = theirs.some(2000)
+    some = theirs.some(5 * MAX_ITEMS)
     places = _places(known, some)
     wrong = sum(place is None for place in places) + _count_moved(known, some, places)
     exchanged = sum(
@@ -235,13 +236,13 @@ def _check_mixture(ours: Items, theirs: Items) -> Iterator[Reason]:
     """Check that the items of a batch are no more alike in size or target than any others, if so in the original."""
     looks = {InputReason.BATCH_ALIKE_IN_SIZE: _sizes, InputReason.BATCH_ALIKE_IN_TARGET: _target_figures}
     for kind, figures in looks.items():
-        some = (items[:MAX_MIXED] for items in (ours, theirs))
+        some = (items[: 5 * MAX_ITEMS] for items in (ours, theirs))
         own, chance = (chance_of_batches(figures(items), items.batches, items.epochs) for items in some)
         if chance < TOO_RARE and own > RARE:
             yield kind()
             return
     for chance_of in (_chance_of_values, _chance_of_counts):
-        one, other = (each.noted[each.noted.spread_over_batches(MAX_COMPARED)] for each in (ours, theirs))
+        one, other = (each.noted[each.noted.spread_over_batches(MAX_ITEMS)] for each in (ours, theirs))
         if min(len(one), len(other)) >= MIN_ITEMS and chance_of(other) < TOO_RARE and chance_of(one) > RARE:
             yield InputReason.BATCH_ALIKE_IN_VALUES()
             return

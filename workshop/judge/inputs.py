@@ -24,6 +24,9 @@ half precision gives 0.0003, in eight bits 0.005."""
 MAX_OF_BATCH = 16
 """Items of a batch, at most, that are looked at for what they have in common."""
 
+MAX_ITEMS = 400
+"""Items of each script, at most, that are compared with each other; where that is quick, some times as many."""
+
 MAX_CLASSES = 100
 """Different targets, at most, that are classes."""
 

@@ -6,20 +6,18 @@ import time
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import replace
-from statistics import geometric_mean, median
+from statistics import fmean, geometric_mean, median
 
 from workshop.judge.judged_script import JudgedScript, TimedEpoch
-from workshop.judge.race import MAX_PAIRS, MIN_PAIRS, RaceResult, race
+from workshop.judge.race import MAX_PAIRS, MIN_PAIRS, Pair, RaceResult, race
 from workshop.judge.race_verdict import RaceReason, how_far
 from workshop.judge.reasons import Reason
-from workshop.judge.running_scripts import FIRST_EPOCHS, RunningScripts
+from workshop.judge.running_scripts import RunningScripts
+from workshop.judge.time_plan import EPOCHS_AFTER_RACE, FIRST_EPOCHS
 from workshop.judge.verdict import Speed
 from workshop.probe.messages import Proceed
 from workshop.probe.phases import COMPUTING, FORWARD_AND_VALIDATION, Phase
 from workshop.terminal import Count
-
-EPOCHS_AFTER_RACE = 1
-"""Epochs after the race: one of the original shows the headroom."""
 
 SAMPLED = 0.1
 """Share of the raced epochs of which a step is recorded, beside one of the first; the script cannot tell which."""
@@ -34,7 +32,8 @@ LAPS, MAX_AT_ONCE = 5 * MAX_PAIRS, 20
 two versions differ by little there, and long pairs scatter less than short ones."""
 
 MAX_SPREAD = 1.25
-"""Times, at most, that the pairs differ in which the solution's speedup was measured, for it to be kept."""
+"""Times, at most, that the pairs differ in which the solution's speedup was measured, and that a script is faster than
+the solution, for that speedup to be kept."""
 
 MAX_SLOWDOWN, MIN_SHARE_OF_EPOCH = 1.5, 0.25
 """Times, at most, that the same computing takes longer or shorter with batches from memory, for the headroom to be
@@ -52,6 +51,7 @@ class Laps:
         at_a_time: the number of epochs of each script in a lap.
         steps: the number of steps in each of these.
         raced_s: the beginning and the end of the race.
+        pairs: those that have been run.
     """
 
     def __init__(self, scripts: RunningScripts, phases: Sequence[Phase] | None) -> None:
@@ -61,6 +61,7 @@ class Laps:
         self.epochs: dict[JudgedScript, list[TimedEpoch]] = {scripts.original: [], scripts.candidate: []}
         self.at_a_time, self.steps = 1, scripts.steps
         self.raced_s = 0.0, 0.0
+        self.pairs: tuple[Pair, ...] = ()
         self._first_sampled = 0  # of these epochs, the first that a step is recorded of
 
     def race(self) -> RaceResult:
@@ -81,6 +82,9 @@ class Laps:
         result = self._run(begin)
         if self.plan is None or not result.must_show_again(slowdown=contest.allowed is not None):
             return result
+        self.plan.original_s, self.plan.candidate_s = (
+            fmean(each.seconds for each in of) for of in self.epochs.values()
+        )
         if not self.plan.fits(FIRST_EPOCHS + epochs_left):
             return replace(result, unsure=True)
         self.plan.expect(FIRST_EPOCHS + epochs_left)
@@ -99,12 +103,18 @@ class Laps:
         return f"asked for: {at_most}{contest.target_here(ratio):g}x"
 
     def _run(self, begin: float) -> RaceResult:
+        earlier, began = self.pairs, time.monotonic()
+
+        def tell(result: RaceResult) -> None:
+            self.pairs = earlier + result.pairs
+            self.scripts.say(Count(how_far(result, time.monotonic() - began, self._left_s())))
+
         result = race(
             self._original_lap,
             lambda: self._lap(self.scripts.candidate),
             lambda: self.scripts.contest.target_here(self.solution.ratio),
             self._left_s(),
-            lambda result: self.scripts.say(Count(how_far(result, self._left_s()))),
+            tell,
         )
         self.raced_s = begin, time.monotonic()
         return result

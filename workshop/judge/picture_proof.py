@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from workshop.judge.inputs import MAX_ITEMS
 from workshop.judge.ledger import Ledger, epochs, forwards_in, targets_in
 from workshop.judge.reasons import UNSEEN, Reason, ReasonKind
 from workshop.judge.signatures import SAME_PICTURE, Array, distance, unit, values_of
@@ -17,9 +18,6 @@ from workshop.probe.events import SAMPLES, PhotoRead, StepTaken, is_random
 
 MIN_CHANCE_OF_BLANK = 1e-4
 """Chance, at least, of so many blank pictures among the candidate's: more have not come by chance."""
-
-MAX_LOOKED_FOR = 500
-"""Pictures of an epoch, at most, that are looked for in another one, chosen by chance."""
 
 MAX_AGAIN = 0.1
 """Share, at most, of the pictures that may look exactly as in an earlier epoch: a few are hardly augmented."""
@@ -201,7 +199,7 @@ def share_repeated(earlier: Sequence[StepTaken], later: Sequence[StepTaken]) -> 
         known[target].append(picture)
     stacked = {target: np.stack(pictures) for target, pictures in known.items()}
     found = [(target, picture) for target, picture in _pictures_with_target(later) if picture.any()]
-    some = random.Random(len(found)).sample(found, min(len(found), MAX_LOOKED_FOR))
+    some = random.Random(len(found)).sample(found, min(len(found), MAX_ITEMS))
     comes_again = (
         target in stacked and (distance(stacked[target], picture) < SAME_PICTURE / 5).any() for target, picture in some
     )

@@ -1,12 +1,12 @@
-"""The verdict on a script that does the same work, from its race."""
+"""The verdict on a script that does the same work, from its race; of a race that decided nothing, also why."""
 
+import enum
+import math
 from collections.abc import Iterator, Sequence
-from statistics import fmean
 
 from workshop.judge.contest import MIN_TARGET, Contest
-from workshop.judge.indecision import MIN_CLEARANCE, advice_on, cause_of, reason_of
 from workshop.judge.ledger import Ledger
-from workshop.judge.race import MAX_PAIRS, MIN_PAIRS, MIN_SURE, RaceResult, mean_ratio
+from workshop.judge.race import MAX_PAIRS, MIN_PAIRS, MIN_SURE, Pair, RaceResult, mean_ratio
 from workshop.judge.reasons import Reason, ReasonKind
 from workshop.judge.step_proof import not_reproducible
 from workshop.judge.verdict import NextStep, Outcome, Speed, Verdict, VerdictReason
@@ -14,7 +14,53 @@ from workshop.probe.messages import Recomputation
 from workshop.probe.phases import Phase
 from workshop.runs.other_load import OtherLoad
 
+MIN_CLEARANCE = 1.25
+"""Times, at least, that a speedup is above or below the target, for a race to tell unless the pairs differ too much."""
+
 SLOWER, AS_FAST, FASTER = "slower than allowed", "not slower than allowed", "faster"
+
+
+class Indecision(enum.StrEnum):
+    """What has kept a race from a decision: the first of these that holds."""
+
+    OTHER_LOAD = "other load"
+    """Other programs used the cores meanwhile."""
+    RULED_OUT = "ruled out"
+    """Even the solution brings too little on this machine."""
+    HEADROOM = "headroom"
+    """Less is to gain by loading faster than is asked for."""
+    NOISE = "noise"
+    """The pairs differ so much that not even a clear speedup would have shown."""
+    NEAR = "near"
+    """The speedup is close to what is asked for."""
+
+
+class IndecisionReason(ReasonKind):
+    """The cause in a few words, by its name: a part of the sentence that says what the speedup may be."""
+
+    OTHER_LOAD = "other programs ran beside it"
+    RULED_OUT = "even the solution brings only {solution:.2f}x on this machine"
+    HEADROOM = "batches from memory would bring {headroom:.2f}x"
+    NOISE = "the times of the epochs differ too much"
+    NEAR = "that is too close to call"
+
+
+class IndecisionAdvice(ReasonKind):
+    """What to do, by the name of the cause; then, what makes the speedup larger, and so clear of the target."""
+
+    OTHER_LOAD = "{close} What helps all the same: {clearer}"
+    RULED_OUT = "Go on with the next part, or check this one on a machine with more cores."
+    HEADROOM = "Faster loading alone cannot bring {target:g}x here: change what a step computes."
+    NOISE = (
+        "No other program was seen, so what slows these cores lies outside: a laptop's battery, or others on the same "
+        "host. Plug it in, or take another machine. What helps all the same: {clearer}"
+    )
+    NEAR = "{clearer}"
+    ONE_WORKER = "one worker is near the limit on this machine; try 2 or 4."
+    FEW_WORKERS = "{workers} workers are near the limit on this machine; try {twice} or {four_times}."
+    NO_WORKER = "{left}, and no worker loads them; give the DataLoader some."
+    LARGER_SPEEDUP = "a larger speedup is told sooner."
+    LARGER_SPEEDUP_OF = "a larger speedup is told sooner; {left}."
 
 
 class RaceReason(ReasonKind):
@@ -32,9 +78,14 @@ class RaceReason(ReasonKind):
     )
     UNDECIDED = "{after}the speedup may be {may_be}; {target:g}x is asked for: {cause}"
     UNDECIDED_SLOWDOWN = "{after}its speed may be {may_be}; {target:.2g}x is asked for: {cause}"
+    ANYTHING = "anything: its pairs measured {low:.2f}x to {high:.2f}x"
     AFTER_PAIRS = "after {pairs} pairs of epochs, "
     OUT_OF_TIME = "after {pairs} pairs of epochs, when the time ran out, "
     RACES_DIFFER = "with {one}x in one run of both and {other}x in another, "
+    NOT_FINISHED = (
+        "same work: proven in {proven_s:.0f} s; the race was not finished: {pairs} of at most {most} pairs{so_far}"
+    )
+    SO_FAR = ", so far {low:.2f}x to {high:.2f}x"
     PACE = "{pace} than {base}, same work"
     MEAN_PACE = "in the mean of the pairs {0}"
     SLOWDOWN = "{0} (speed: {may_be}); allowed: {allowed} slower"
@@ -53,6 +104,47 @@ class RaceReason(ReasonKind):
     )
     COMPUTES = "what is left is mostly computation: the largest phase is {phase}, {share:.0%} of an epoch"
     MORE_TIME_AND_QUIET = "{more_time} {close}"
+
+
+def cause_of(result: RaceResult, speed: Speed, load: OtherLoad, is_ruled_out: bool) -> Indecision:
+    """Return why a race is undecided, given its figures and what other programs used meanwhile."""
+    low, high = result.interval
+    if load.busy:
+        return Indecision.OTHER_LOAD
+    if is_ruled_out:
+        return Indecision.RULED_OUT
+    if speed.headroom_rate and speed.headroom_rate < speed.target * speed.rate_before:
+        return Indecision.HEADROOM
+    return Indecision.NOISE if low <= 0 or math.sqrt(high / low) > MIN_CLEARANCE else Indecision.NEAR
+
+
+def reason_of(cause: Indecision, speed: Speed) -> Reason:
+    """Return the cause in a few words."""
+    headroom = (speed.headroom_rate or 0.0) / speed.rate_before
+    return IndecisionReason[cause.name](solution=speed.solution_ratio or 0.0, headroom=headroom)
+
+
+def advice_on(cause: Indecision, speed: Speed, load: OtherLoad, workers: int, left: Reason | None) -> Reason:
+    """Return what to do.
+
+    `workers` is the number of the candidate's, and `left` says where the time of an epoch goes now; None if it may not.
+    """
+    clearer = _clearer(speed, workers, left)
+    if cause is Indecision.NEAR:
+        return IndecisionAdvice.NEAR(clearer=f"{str(clearer)[:1].upper()}{str(clearer)[1:]}")
+    return IndecisionAdvice[cause.name](close=load.advice, clearer=clearer, target=speed.target)
+
+
+def _clearer(speed: Speed, workers: int, left: Reason | None) -> Reason:
+    """Return how the speedup may become larger, and so clear of the target."""
+    phases = speed.phases_after
+    if left is None:
+        return IndecisionAdvice.LARGER_SPEEDUP()
+    if max(phases, key=phases.__getitem__) != Phase.DATA_WAIT:
+        return IndecisionAdvice.LARGER_SPEEDUP_OF(left=left)
+    if workers > 1:
+        return IndecisionAdvice.FEW_WORKERS(workers=workers, twice=2 * workers, four_times=4 * workers)
+    return IndecisionAdvice.ONE_WORKER() if workers else IndecisionAdvice.NO_WORKER(left=left)
 
 
 def verdict_on(
@@ -115,7 +207,10 @@ def _undecided(
     """Return the verdict on a race that has decided nothing: why, and what to do about just that."""
     cause = cause_of(result, speed, load, is_ruled_out(contest, speed))
     after = _after_which_pairs(result, speed) if result.faster is None else ""
-    found = {"after": after, "may_be": speed.may_be, "cause": reason_of(cause, speed)}
+    may_be: Reason | str = speed.may_be
+    if speed.says_nothing and result.faster is None:
+        may_be = RaceReason.ANYTHING(**_range(result.pairs + result.again))
+    found = {"after": after, "may_be": may_be, "cause": reason_of(cause, speed)}
     if contest.allowed is None:
         why = RaceReason.UNDECIDED(**found, target=speed.target)
     else:
@@ -174,14 +269,29 @@ def what_is_left(speed: Speed, restarts_workers: bool) -> Reason:
     return (RaceReason.OTHER_PHASE if phase == Phase.OTHER else RaceReason.COMPUTES)(phase=phase, share=share)
 
 
-def how_far(result: RaceResult, left_s: float) -> str:
-    """Say how far a race has come, and how long the rest takes at least and at most, if it may last `left_s`."""
+def not_finished(pairs: Sequence[Pair], proven_s: float) -> Reason:
+    """Return what is known when a race is interrupted; it took `proven_s` to prove the work before it."""
+    so_far = RaceReason.SO_FAR(**_range(pairs)) if pairs else ""
+    return RaceReason.NOT_FINISHED(proven_s=proven_s, pairs=len(pairs), most=MAX_PAIRS, so_far=so_far)
+
+
+def _range(pairs: Sequence[Pair]) -> dict[str, float]:
+    """Return the lowest and the highest ratio of some pairs."""
+    ratios = [pair.ratio for pair in pairs]
+    return {"low": min(ratios), "high": max(ratios)}
+
+
+def how_far(result: RaceResult, passed_s: float, left_s: float) -> str:
+    """Say how far a race has come, and how long the rest takes at least and at most.
+
+    Until now its pairs took `passed_s`, with all that is done between them; it may go on for `left_s`.
+    """
     pairs = result.pairs
     at_most = f"{MIN_PAIRS} to {MAX_PAIRS}" if len(pairs) < MIN_PAIRS else f"at most {MAX_PAIRS}"
     so_far = f"pair {len(pairs)} of {at_most}: {mean_ratio(pairs):.2f}x so far"
     if result.faster is not None:
         return f"{so_far}, and that decides it"
-    pair_s = fmean(pair.before_s + pair.after_s for pair in pairs)
+    pair_s = passed_s / len(pairs)
     if len(pairs) >= MIN_PAIRS and pair_s > left_s:
         return f"{so_far}, and the time is over"
     at_least_s = max(0, MIN_PAIRS - len(pairs)) * pair_s

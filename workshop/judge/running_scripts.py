@@ -1,28 +1,90 @@
-"""The two scripts of a contest as they run: how they start, warm up, and train in turn."""
+"""The two scripts of a contest as they run: how they start, warm up, and train in turn; either may have ranks."""
 
 import math
 import random
+import socket
 import time
+from collections.abc import Sequence
+from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from contextlib import ExitStack
 
 from workshop.errors import WorkshopError
 from workshop.judge.contest import Contest
-from workshop.judge.judged_ranks import JudgedRanks
 from workshop.judge.judged_script import JudgedScript, TimedEpoch
 from workshop.judge.ledger import Ledger
 from workshop.judge.order_proof import repeats_order
-from workshop.judge.sampled_steps import SampledSteps
-from workshop.judge.time_plan import TimePlan, why_long
+from workshop.judge.step_proof import SampledSteps
+from workshop.judge.time_plan import FIRST_EPOCHS, TimePlan, why_long
 from workshop.probe.messages import Proceed
 from workshop.probe.phases import Phase
+from workshop.runs.machine import threads_each
 from workshop.runs.other_load import LoadMeter
-from workshop.runs.script import Say
+from workshop.runs.script import Say, run_folder
+from workshop.runs.script_error import CONSEQUENCE, ScriptError
 
-FIRST_EPOCHS = 2
-"""Epochs for which a script that was just started warms up; they are watched but not raced."""
+NOTICE_S = 5.0
+"""Seconds, at most, that the other ranks get to fail after the first: their messages tell which rank failed first."""
 
 BUDGET_S = 90.0
 """Seconds, at most, from the start of a part's scripts to the end of the race; what follows takes a few more."""
+
+
+class JudgedRanks(ExitStack):
+    """The processes of one run of a candidate, or the first `count`; at the end they and their folders are removed."""
+
+    def __init__(self, contest: Contest, count: int | None = None) -> None:
+        super().__init__()
+        count = count or contest.ranks
+        folders = [self.enter_context(run_folder()) for _ in range(count)]
+        command = contest.command(contest.candidate, folders[0], 0)  # shared by all: one cache, one results folder
+        self.scripts: list[JudgedScript] = []
+        group = _group(count) if contest.ranks > 1 else {}
+        for rank, folder in enumerate(folders):
+            place = {**group, "RANK": str(rank), "LOCAL_RANK": str(rank)} if group else {}
+            options = {**contest.options, "environment": {**contest.options.get("environment", {}), **place}}
+            self.scripts.append(self.enter_context(JudgedScript(command, folder, **options)))
+
+    def epoch(self, sample_step: int | None = None) -> list[TimedEpoch]:
+        """Let all ranks train for an epoch, and record the step `sample_step`, counted from 0.
+
+        Raises:
+            ScriptError: a rank broke; the others have been ended.
+        """
+        with ThreadPoolExecutor(len(self.scripts)) as threads:
+            running = [threads.submit(script.epoch, Proceed(sample_step), pause=False) for script in self.scripts]
+            try:
+                wait(running, return_when=FIRST_EXCEPTION)
+                if any(each.done() and each.exception() for each in running):
+                    wait(running, timeout=NOTICE_S)
+                    raise _cause([each.exception() if each.done() else None for each in running])
+            except BaseException:  # Ctrl-C, too: the threads end with their processes
+                for script in self.scripts:
+                    script.stop()
+                raise
+        for script in self.scripts:
+            script.pause()  # only once all have arrived: until then they may still communicate
+        return [each.result() for each in running]
+
+
+def _group(count: int) -> dict[str, str]:
+    """Return the environment variables by which `count` ranks find each other."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    sizes = {"WORLD_SIZE": str(count), "LOCAL_WORLD_SIZE": str(count)}
+    threads = {"OMP_NUM_THREADS": threads_each(count)} if count > 1 else {}
+    return {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), **sizes, **threads}
+
+
+def _cause(errors: Sequence[BaseException | None]) -> BaseException:
+    """The error of the rank that failed first, as far as that can be told."""
+    for error in errors:
+        if error and (len(errors) == 1 or not isinstance(error, ScriptError)):
+            return error
+    failed = [(rank, error) for rank, error in enumerate(errors) if isinstance(error, ScriptError)]
+    # A rank that was killed failed first; one that reports that its neighbour is gone failed later.
+    rank, error = min(failed, key=lambda each: ((each[1].exit_code or 0) >= 0, CONSEQUENCE in each[1].output))
+    return type(error)(f"rank {rank}: {error}", error.exit_code, error.output, error.script)
 
 
 class RunningScripts(ExitStack):
@@ -31,6 +93,7 @@ class RunningScripts(ExitStack):
     Attributes:
         tell: told once how long it will take.
         plan: the time of a contest that is no part's.
+        begin_s: when they were started.
         deadline_s: when the race in a part must be over.
         solution_ratio: the solution's speedup on this machine, if it was steady on a quiet one.
         original_bytes: the most memory of the original, if it has been measured.
@@ -44,7 +107,7 @@ class RunningScripts(ExitStack):
         self.contest, self.say, self.subject = contest, say, contest.subject
         self.tell = tell or say
         self.plan = None if contest.is_part else TimePlan(contest.budget_s)
-        self.deadline_s = math.inf
+        self.begin_s, self.deadline_s = 0.0, math.inf
         self.solution_ratio: float | None = None
         self.original_bytes: int | None = None
         self.candidate_s = 0.0
@@ -79,8 +142,8 @@ class RunningScripts(ExitStack):
 
     def start(self) -> None:
         """Start the scripts, in a part both at once, and let them warm up."""
-        name, begin_s = self.contest.original_name, time.monotonic()
-        self.deadline_s = begin_s + BUDGET_S
+        name, self.begin_s = self.contest.original_name, time.monotonic()
+        self.deadline_s = self.begin_s + BUDGET_S
         self.say(f"starting {self.contest.candidate.name} and {name}")
         self.original.begin()
         if self.steps and self.contest.is_part:
@@ -102,7 +165,7 @@ class RunningScripts(ExitStack):
         self.say_with_rest(f"watching what {self.contest.candidate.name} does, for {stretch}")
         self.train(FIRST_EPOCHS - len(self.steps_taken))
         if self.contest.items and self.contest.is_raced and not warning:  # beside others, a first epoch tells nothing
-            passed_s, original_s = time.monotonic() - begin_s, first.seconds_in(list(Phase))
+            passed_s, original_s = time.monotonic() - self.begin_s, first.seconds_in(list(Phase))
             has_to_run = self.contest.solution is not None and not self.knows_solution
             if long := why_long(passed_s, original_s, self.candidate_s, has_to_run):
                 self.tell(long)

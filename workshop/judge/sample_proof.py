@@ -12,7 +12,7 @@ from statistics import mean
 import numpy as np
 
 from workshop.judge.drawn_anew import MIN_ITEMS, Difference, check_noise, check_noise_of_batches
-from workshop.judge.inputs import MAX_CLASSES, Items, batches_of, figures_of
+from workshop.judge.inputs import MAX_CLASSES, MAX_ITEMS, Items, batches_of, figures_of
 from workshop.judge.reasons import Reason, ReasonKind
 from workshop.judge.two_samples import (
     RARE,
@@ -26,9 +26,6 @@ from workshop.judge.two_samples import (
 
 MIN_EPOCHS = 3
 """Epochs of the original, at least, to compare them with each other; two are enough of the candidate."""
-
-MAX_ITEMS = 400
-"""Items of each script, at most, that are compared as samples, chosen by chance."""
 
 MAX_COUNTED = 1500
 """Items of each script, at most, of which it is counted what they are made of, and which ones come again."""

@@ -3,6 +3,7 @@
 import math
 import time
 
+from workshop.judge.race import MIN_PAIRS
 from workshop.judge.reasons import Reason, ReasonKind
 
 MAX_EPOCHS = 60
@@ -16,9 +17,11 @@ ORIGINAL_EPOCHS, CANDIDATE_EPOCHS = 12, 9
 PART_S = 60.0
 """Seconds, at most, that the check of a solved part takes without a word of how long it will."""
 
-PARTS_PAIRS, PARTS_EPOCHS, SOLUTIONS_EPOCHS = 4, 1, 5
-"""Pairs of the race of a part that is soon decided, epochs of its candidate between warming up and the race, and epochs
-of a solution that is timed."""
+FIRST_EPOCHS = 2
+"""Epochs for which a script that was just started warms up; they are watched but not raced."""
+
+EPOCHS_AFTER_RACE = 1
+"""Epochs after the race: one of the original shows the headroom."""
 
 
 class TimeReason(ReasonKind):
@@ -115,9 +118,10 @@ def why_long(passed_s: float, original_s: float, candidate_s: float, solution: b
         candidate_s: The seconds of an epoch of the candidate.
         solution: Whether the solution is timed as well.
     """
-    alone_s = passed_s + PARTS_EPOCHS * candidate_s + PARTS_PAIRS * (original_s + candidate_s)
+    pairs = MIN_PAIRS + EPOCHS_AFTER_RACE
+    alone_s = passed_s + candidate_s + pairs * (original_s + candidate_s)  # it may train once more before the race
     start_s = max(passed_s - original_s - candidate_s, 0.0)
-    about_s = alone_s + (start_s + SOLUTIONS_EPOCHS * candidate_s) * solution
+    about_s = alone_s + (start_s + (FIRST_EPOCHS + MIN_PAIRS) * candidate_s) * solution
     if about_s <= PART_S:
         return ""
     reasons = [f"the first epochs took {original_s:.1f} s unchanged and {candidate_s:.1f} s now"] * (alone_s > PART_S)

@@ -88,9 +88,14 @@ class Speed:
         return next((text for text in texts if (float(text) < self.target) == (ratio < self.target)), repr(ratio))
 
     @property
+    def says_nothing(self) -> bool:
+        """Whether the interval is so wide that it says no more than the verdict."""
+        return self.high > MAX_ENDS_APART * self.low
+
+    @property
     def may_be(self) -> str:
-        """What the interval says of the speedup; a meaningless one says no more than the verdict."""
-        if self.high > MAX_ENDS_APART * self.low:
+        """What the interval says of the speedup."""
+        if self.says_nothing:
             if self.low >= self.target:
                 return f"at least {self.text(self.low)}x"
             return f"below {self.target:g}x" if self.high < self.target else "anything: the pairs differ too much"
@@ -180,7 +185,7 @@ class Verdict:
     timing: Timing | None = None
     """What a part timed beside a race, or in place of one."""
     undecided: str = ""
-    """Why a race has decided nothing: one of `workshop.judge.indecision.Indecision`; "" if it has."""
+    """Why a race has decided nothing: one of `workshop.judge.race_verdict.Indecision`; "" if it has."""
     words: str = ""
     """How it ended, where the words of the outcome do not fit: a script that had to be no slower is not "done"."""
     has_race: bool = True

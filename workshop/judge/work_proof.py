@@ -14,6 +14,7 @@ from statistics import mean
 import numpy as np
 
 from workshop.judge.input_proof import check_inputs
+from workshop.judge.inputs import MAX_ITEMS
 from workshop.judge.ledger import Ledger, epochs, forwards_in, targets_in
 from workshop.judge.optimizer_proof import check_optimizer, check_other_optimizers
 from workshop.judge.order_proof import check_order
@@ -27,14 +28,8 @@ from workshop.probe.events import MAX_TARGETS
 MIN_SIZE = 0.9
 """Share, at least, of the original's mean size that inputs of varying size must have."""
 
-MIN_ITEMS = 0.95
-"""Share, at least, of the original's mean number of items that batches must have."""
-
 MIN_VALIDATED = 0.8
 """Share, at least, of the original's items on which models must be called without gradients, less one validation."""
-
-MAX_PASSES = 500
-"""Passes of each script, at most, whose sizes are compared where these vary."""
 
 MAX_APART_ON_RANKS = 1e-5
 """Difference, at most, between the parameters on two ranks, relative to the largest parameter."""
@@ -228,7 +223,7 @@ def check_batches(original: Ledger, candidate: Ledger) -> Iterator[Reason]:
     vary = len(set(our_items)) > 2  # not only the last batch is smaller, as where a batch has so many words
     if not vary and theirs.shape[0] != ours.shape[0]:
         yield WorkReason.OTHER_BATCH_SIZE(candidate=theirs.shape[0], original=ours.shape[0])
-    elif not _may_be_alike(our_items, items) if vary else mean(items) < MIN_ITEMS * mean(our_items):
+    elif not _may_be_alike(our_items, items) if vary else mean(items) < (1 - MAX_BY_CHANCE) * mean(our_items):
         yield WorkReason.SMALLER_BATCHES(candidate=mean(items), original=mean(our_items))
     yield from _check_types(original, candidate)
     per_item, of_original = (mean(_targets_per_item(of) or [0.0]) for of in (candidate, original))
@@ -263,7 +258,7 @@ def _may_be_alike(ours: Sequence[float], theirs: Sequence[float]) -> bool:
     """Return whether figures of the passes may come from the same source; the original's epochs may be unlike, too."""
 
     def chance(one: Sequence[float], other: Sequence[float]) -> float:
-        one, other = one[:MAX_PASSES], other[:MAX_PASSES]
+        one, other = one[:MAX_ITEMS], other[:MAX_ITEMS]
         strata = Strata.of_all(len(one), np.arange(len(one) + len(other)))
         return strata.chance_of_figures(np.array([*one, *other], np.float64))
 

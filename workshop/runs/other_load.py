@@ -270,10 +270,27 @@ def _seconds_of_all() -> dict[psutil.Process, float]:
 
 
 def _name(process: psutil.Process) -> str:
-    """Return a program's name, followed by the name of the script that it runs, if any."""
+    """Return a program's name, followed by the name of the script that it runs, if any.
+
+    Another `workshop check` is called that, and the scripts that it runs are called its own.
+    """
     try:
+        if command := _command_of_workshop(process):
+            return f"another workshop {command}"
+        above = next(filter(None, map(_command_of_workshop, process.parents())), "")
         words = takewhile(lambda word: word != "-c", process.cmdline()[1:])
         script = next((Path(each).name for each in words if not each.startswith("-")), "")
-        return process.name() if script == process.name() else f"{process.name()} {script}".strip()
+        name = process.name() if script == process.name() else f"{process.name()} {script}".strip()
+        return f"{name} of another workshop {above}" if above else name
     except (psutil.Error, OSError):
         return "a program"
+
+
+def _command_of_workshop(process: psutil.Process) -> str:
+    """Return the command of the workshop that a process is, such as "check"; "" for any other program."""
+    words = process.cmdline()
+    is_python = bool(words) and Path(words[0]).name.startswith("python")
+    for place, word in enumerate(words[: 3 if is_python else 1]):
+        if Path(word).name == "workshop":
+            return next((each for each in words[place + 1 :] if not each.startswith("-")), "")
+    return ""

@@ -8,8 +8,9 @@ from workshop.judge.reasons import ReasonKind
 from workshop.judge.verdict import Verdict
 from workshop.probe.phases import TRACED
 from workshop.recording.output_paths import TRACES
-from workshop.traces import load, read
+from workshop.traces import read
 from workshop.traces.steps import stragglers, traced_steps
+from workshop.traces.trace_files import load
 
 
 class TraceReason(ReasonKind):

@@ -6,14 +6,12 @@ from dataclasses import replace
 from statistics import median
 
 from workshop.judge.bench import Bench
-from workshop.judge.judged_ranks import JudgedRanks
 from workshop.judge.ledger import Ledger
+from workshop.judge.race import MIN_PAIRS
 from workshop.judge.reasons import Reason, ReasonKind
+from workshop.judge.running_scripts import JudgedRanks
 from workshop.judge.verdict import NextStep, Outcome, Timing, Verdict
 from workshop.probe.own_limits import usable_cores
-
-PAIRS = 3
-"""Pairs of epochs of which the median is the speedup."""
 
 CORES_FOR_A_RANK = 4
 """Cores for each rank, at least, to time ranks on a CPU: with fewer, they only take the cores from each other."""
@@ -75,9 +73,9 @@ def timing_of(bench: Bench) -> Timing:
     bench.say("starting one rank beside them, to see how much faster they are")
     with JudgedRanks(bench.contest, count=1) as one:
         one.epoch()
-        pairs = [(_seconds(one), _seconds(bench.ranks)) for _ in range(PAIRS)]
+        pairs = [(_seconds(one), _seconds(bench.ranks)) for _ in range(MIN_PAIRS)]
     before_s, after_s = map(median, zip(*pairs, strict=True))
-    return Timing("one rank", f"{len(bench.ranks.scripts)} ranks", before_s, after_s, "an epoch", PAIRS)
+    return Timing("one rank", f"{len(bench.ranks.scripts)} ranks", before_s, after_s, "an epoch", MIN_PAIRS)
 
 
 def _seconds(ranks: JudgedRanks) -> float:

@@ -5,12 +5,10 @@ from dataclasses import replace
 from statistics import median
 
 from workshop.judge.bench import Bench
+from workshop.judge.race import MIN_PAIRS
 from workshop.judge.reasons import Reason, ReasonKind
 from workshop.judge.verdict import NextStep, Outcome, Timing, Verdict, other_work
 from workshop.parts.case import Case
-
-EPOCHS = 3
-"""Epochs that the untouched script is timed for, in turn with the participant's."""
 
 STEPS = 100
 """Steps, at most, after which a script has left the results that the untouched one leaves."""
@@ -52,10 +50,10 @@ def timing_of(bench: Bench, case: Case) -> Timing:
     """Time some steps of the untouched script and of the candidate, in turn."""
     bench.say(f"timing the untouched {case.script}")
     with bench.contest.script(case.untouched) as untouched:
-        pairs = [(untouched.epoch().seconds, bench.candidate.epoch().seconds) for _ in range(EPOCHS)]
+        pairs = [(untouched.epoch().seconds, bench.candidate.epoch().seconds) for _ in range(MIN_PAIRS)]
     before_s, after_s = map(median, zip(*pairs, strict=True))
     first = "the first " if case.cause == "growing-steps" else ""  # of which the later ones take longer still
-    return Timing("the untouched script", case.script, before_s, after_s, f"{first}{bench.steps} steps", EPOCHS)
+    return Timing("the untouched script", case.script, before_s, after_s, f"{first}{bench.steps} steps", MIN_PAIRS)
 
 
 def speedup(timing: Timing) -> Reason:

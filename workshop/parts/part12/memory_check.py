@@ -53,7 +53,7 @@ def check(bench: Bench) -> Verdict:
     run = follow(command, bench.steps + 1, bench.say)  # an epoch, and its validation
     if too_much := over_the_limit(run, bench.subject, contest.candidate.name):
         return replace(too_much, memory=peaks_of(run, bench, and_before=False))
-    bench.referee.also = other_results
+    bench.also = other_results
     bench.start()
     bench.epoch(bench.original)  # it prints its figures only in the next epoch of the check
     if refused := bench.refusal() or other_work(bench.subject, [*other_figures(*printed_by(bench))]):

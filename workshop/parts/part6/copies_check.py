@@ -2,10 +2,12 @@
 
 import math
 import os
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
 from statistics import median
+
+import numpy as np
 
 from workshop.judge.bench import Bench
 from workshop.judge.judged_script import JudgedScript
@@ -13,18 +15,21 @@ from workshop.judge.ledger import Ledger, epochs, forwards_in
 from workshop.judge.reasons import Reason, ReasonKind
 from workshop.judge.signatures import is_same, values_of
 from workshop.judge.verdict import NextStep, NotLookedAt, Outcome, Timing, Verdict
-from workshop.parts.part6.device_copies import DeviceCopies, copies_in
 from workshop.probe.messages import Proceed
 from workshop.traces.decoding import TraceError
-from workshop.traces.trace import Trace, read
+from workshop.traces.event_columns import EventColumns
+from workshop.traces.path.waits import BLOCKING
+from workshop.traces.trace import COPY, KERNEL, LAUNCH, SYNC, Mask, Trace, read
 
 EPOCHS = 5
 """Epochs of which the median is the time of a step."""
 
-BLOCKING = "CUDA_LAUNCH_BLOCKING"
+BLOCKING_VARIABLE = "CUDA_LAUNCH_BLOCKING"
 
 SEEN_ON_CUDA = ("pin_memory", "non_blocking", "a stream of their own", "the speed")
 """What is looked at only on a CUDA device, where there is a copy to hide."""
+
+NEVER = np.iinfo(np.int64).max
 
 
 class CopyReason(ReasonKind):
@@ -62,6 +67,23 @@ FAULTS = {
 """Why a copy holds something up, by the column of `DeviceCopies` that is false."""
 
 
+@dataclass(frozen=True)
+class DeviceCopies:
+    """The large copies from host to device: columns of equal length, one row for each."""
+
+    pinned: Mask
+    """From pinned memory. From any other, the call itself copies, piece by piece."""
+    apart: Mask
+    """On another stream than most kernels: the work of one stream is done in order."""
+    unwaited: Mask
+    """Neither the thread that launched it waits for it, nor the next kernel that this thread launches."""
+
+    @property
+    def asynchronous(self) -> Mask:
+        """Which copies can run beside the kernels and the program."""
+        return self.pinned & self.apart & self.unwaited
+
+
 def check(bench: Bench) -> Verdict:
     """Judge the same work, then the order of copies and forward passes; on CUDA, also the copies themselves."""
     bench.start()
@@ -83,9 +105,9 @@ def check(bench: Bench) -> Verdict:
 
 def on_cuda(bench: Bench, reasons: tuple[Reason, ...]) -> Verdict:
     """Judge how the batches are copied to a CUDA device, and measure what is gained by it."""
-    if os.environ.get(BLOCKING, "0") not in ("", "0"):
-        blocking = CopyReason.LAUNCH_BLOCKING(variable=BLOCKING)
-        unset = NextStep(words=CopyAdvice.UNSET(variable=BLOCKING))
+    if os.environ.get(BLOCKING_VARIABLE, "0") not in ("", "0"):
+        blocking = CopyReason.LAUNCH_BLOCKING(variable=BLOCKING_VARIABLE)
+        unset = NextStep(words=CopyAdvice.UNSET(variable=BLOCKING_VARIABLE))
         return Verdict(bench.subject, Outcome.NOT_YET, (*reasons, blocking), next=unset)
     trace = traced(bench.candidate)
     found = found_in(copies_in(trace)) if trace else CopyReason.NOT_SEEN()
@@ -144,3 +166,51 @@ def traced(script: JudgedScript) -> Trace | None:
 def step_time(script: JudgedScript) -> float:
     """Return the time of a step in seconds: the median of some epochs."""
     return median(script.epoch().seconds for _ in range(EPOCHS)) / (script.epoch_steps or 1)
+
+
+def copies_in(trace: Trace) -> DeviceCopies:
+    """Return how those copies were made that are at least half as large as the largest."""
+    gpu, on_gpu = trace.gpu, trace.on_gpu
+    is_copy = trace.of(*COPY)[on_gpu] & trace.named("Memcpy HtoD")[on_gpu]
+    rows = np.flatnonzero(is_copy & (2 * gpu.bytes >= gpu.bytes[is_copy].max(initial=0)))
+    place = gpu.device.astype(np.int64) * 2**32 + gpu.stream  # each device numbers its own streams
+    streams, kernels = np.unique(place[trace.of(*KERNEL)[on_gpu]], return_counts=True)
+    computing = streams[kernels.argmax()] if len(streams) else -1
+    pinned = trace.named(".*Pinned")[on_gpu][rows]
+    calls, launched_by = trace.launches
+    kernel_calls = calls[np.unique(launched_by[trace.of(*KERNEL)[on_gpu] & (launched_by >= 0)])]
+    unwaited = np.array([not _is_waited_for(trace, row, kernel_calls) for row in rows.tolist()], np.bool_)
+    return DeviceCopies(pinned, place[rows] != computing, unwaited)
+
+
+def _is_waited_for(trace: Trace, row: int, kernel_calls: EventColumns) -> bool:
+    """Return whether a copy is waited for before its thread launches the next kernel.
+
+    A thread that launches no kernel does nothing but load, and may wait.
+    """
+    calls, launched_by = trace.launches
+    if (call := launched_by[row]) < 0:  # how it was launched is not known
+        return False
+    launches = kernel_calls.ts[_of_thread(kernel_calls, calls, call)]
+    if not len(launches):
+        return False
+    begin = calls.end[call]
+    end = launches[launches >= begin].min(initial=NEVER)
+    waits = _waits(trace, int(trace.gpu.stream[row]))
+    return bool((_of_thread(waits, calls, call) & (waits.ts >= begin) & (waits.ts < end)).any())
+
+
+def _waits(trace: Trace, stream: int) -> EventColumns:
+    """Return the calls that make the program, or another stream, wait for a stream, or for all of them."""
+    notes = trace.events[trace.of(*SYNC)]  # what the profiler has written about such calls
+    awaited = np.where(notes.waits_on_stream >= 0, notes.waits_on_stream, notes.stream)
+    of_others = notes.correlation[(awaited >= 0) & (awaited != stream)]
+    stream_waits = notes.correlation[trace.named("Stream Wait")[trace.of(*SYNC)] & (notes.waits_on_stream == stream)]
+    calls = trace.events[trace.of(*LAUNCH)]
+    of_program = trace.named(BLOCKING)[trace.of(*LAUNCH)] & ~np.isin(calls.correlation, of_others)
+    return calls[of_program | np.isin(calls.correlation, stream_waits)]
+
+
+def _of_thread(events: EventColumns, calls: EventColumns, call: int) -> Mask:
+    """Return which events belong to the thread of a call."""
+    return (events.pid == calls.pid[call]) & (events.tid == calls.tid[call])

@@ -49,7 +49,7 @@ def check(bench: Bench) -> Verdict:
 
     On a CPU drawing links is not what takes the time, so it is raced by itself; on a GPU the whole step is.
     """
-    bench.referee.also = wrong_links
+    bench.also = wrong_links
     bench.start()
     if refused := bench.refusal():
         return refused
