@@ -69,13 +69,16 @@ def test_the_best_speed_is_remembered(tmp_path: Path) -> None:
     assert (known["best_ratio"], known["done"], known["last"]) == (3.0, True, "broken")
 
 
-def test_the_next_part_comes_after_the_one_that_was_done(script: Path) -> None:
+def test_the_next_part_comes_after_the_one_that_was_checked_last(script: Path) -> None:
     state = State(script.parent)
     names = [part.name for part in all_parts()]
     assert progress.named_or_next(None, state).name == names[0]
     end(state, "part2", Outcome.DONE, b"")
     assert progress.next_part(state, after=find_part("part2")) == find_part("part3")
-    assert progress.next_part(state) == find_part("part1")
+    assert progress.next_part(state) == find_part("part3")
+    end(state, "part9", Outcome.NOT_YET, b"")
+    state.put("2999-01-01T00:00:00", "parts", "part9", "at")
+    assert progress.next_part(state) == find_part("part9")
     for name in names:
         end(state, name, Outcome.DONE, b"")
     assert progress.next_part(state) is None

@@ -132,7 +132,7 @@ def test_of_trials_that_were_begun_and_came_to_nothing_that_is_said() -> None:
     says = _untold(run, [tried_causes()[name] for name in names], names[:-1], Observations(raced=[FUSED, none]))
     assert list(map(str, says)) == [
         "Not tried: bfloat16 (the script ended before).",
-        "Tried, to no result: torch-compile (the script ended before).",
+        "Could not be tried: torch-compile (the script ended before).",
         "Nothing to try for channels-last in this script.",
     ]
 

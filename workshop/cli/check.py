@@ -18,7 +18,7 @@ from workshop.cli.options import (
     PartScriptOption,
     state_beside,
 )
-from workshop.cli.output import ask, filled, given, print_above, print_json, progress_line, say, warn
+from workshop.cli.output import ask, commands, filled, given, print_above, print_json, progress_line, say, warn
 from workshop.course import given_cases
 from workshop.course.progress import named_or_next, next_part
 from workshop.course.scripts import changes, existing
@@ -176,15 +176,16 @@ def selftest(
 def _print_end(part: Part, following: Part | None, state: State) -> None:
     """Print what a part or one of its scripts teaches, what to do with the script now, and what comes next."""
     if isinstance(part, Case):
-        print(f"\n{filled(part.explanation)}\n\n{part.script} is finished;", end=" ")
-        print(f"{given_cases.how_many(given_cases.solved(part, state))}.", end=" ")
+        print(f"\n{filled(part.explanation)}")
+        end = f"{part.script} is finished; {given_cases.how_many(given_cases.solved(part, state))}."
     else:
         if part.learned:
             print(f"\n{filled(f'What you know now: {part.learned}')}")
         if part.now:
             print(f"\n{filled(part.now)}")
-        print(f"\n{part.name} is finished.", end=" ")
-    print(what_comes_next(following, after=part))
+        end = f"{part.name} is finished."
+    says, to_type = what_comes_next(following, after=part)
+    print(f"\n{filled(f'{end} {says}')}\n\n{commands(to_type)}")
 
 
 def _asker(part: Part, answer: str | None, every: bool, as_json: bool, state: State) -> Callable[[str], str] | None:

@@ -80,7 +80,7 @@ def show(
     if part and (taught := teaching(part)):
         part = taught[0].name
     elif part:
-        glossary.refuse_mistyped(part)
+        glossary.refuse_unknown(part)
     state = state_beside(script)
     found = progress.named_or_next(part, state)
     if script.is_file():
@@ -273,13 +273,13 @@ def _print_kept(kept: "Sequence[KeptScript]") -> None:
     print("\nTo put one back: workshop restore PART, or FILE")
 
 
-def what_comes_next(part: Part | None, after: Part | None = None) -> str:
-    """Return a line that says which part comes next, or that the part has another script."""
+def what_comes_next(part: Part | None, after: Part | None = None) -> tuple[str, str]:
+    """Say which part comes next, or that the part has another script; return the sentence, and the command for it."""
     if isinstance(after, Case):
-        return f"There is another script:\n\n{commands(f'workshop start {after.name}')}"
+        return "There is another script:", f"workshop start {after.name}"
     if part is None:
-        return f"That was the last part. Now measure a script of your own:\n\n{commands('workshop measure SCRIPT')}"
-    return f"Next is {part.name}, {part.title}:\n\n{commands(f'workshop show {part.name}')}"
+        return "That was the last part. Now measure a script of your own:", "workshop measure SCRIPT"
+    return f"Next is {part.name}, {part.title}:", f"workshop show {part.name}"
 
 
 def _replace(script: Path, source: Path, is_now: str, state: State) -> str:

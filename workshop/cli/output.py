@@ -228,7 +228,7 @@ def print_lesson(markdown: str) -> None:
     from rich.markdown import Markdown
 
     # less shows colours, exits at once if the text is short, leaves its text on the screen, and says how to go on.
-    os.environ.setdefault("LESS", "FRXPsspace goes on, q ends$")
+    os.environ.setdefault("LESS", "FRXPs?eq ends:space goes on, q ends.$")
     out = console()
     with out.pager(styles=out.color_system is not None):
         out.print(Markdown(_with_commands(markdown)))

@@ -64,7 +64,8 @@ def solved(part: Part, state: State) -> dict[str, float]:
 def how_many(minutes: dict[str, float]) -> str:
     """Return how many scripts were solved, and in which time, in a few words."""
     scripts = "1 script" if len(minutes) == 1 else f"{len(minutes)} scripts"
-    return f"{scripts} solved, in {sum(minutes.values()) / len(minutes):.0f} minutes{' each' * (len(minutes) > 1)}"
+    mean = f"{sum(minutes.values()) / len(minutes):.0f}"
+    return f"{scripts} solved, in {mean} minute{'s' * (mean != '1')}{' each' * (len(minutes) > 1)}"
 
 
 def require_script(part: Part) -> None:

@@ -32,11 +32,13 @@ def find(name: str) -> str | None:
     return words.get(anchor(name)) or words.get(anchor(name).removesuffix("s"))
 
 
-def refuse_mistyped(name: str) -> None:
-    """Refuse what resembles a word of the glossary, and so is not the name of a part.
+def refuse_unknown(name: str) -> None:
+    """Refuse what resembles a word of the glossary, or has no number and so cannot be the name of a part.
 
     Raises:
         WorkshopError: it does.
     """
     if close := difflib.get_close_matches(anchor(name), entries(), n=1, cutoff=0.75):
         raise WorkshopError(f"there is no {name!r}; did you mean {close[0]}?")
+    if not re.search(r"\d", name):
+        raise WorkshopError(f"there is no part or word {name!r}; workshop show glossary has all words")

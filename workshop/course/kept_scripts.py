@@ -88,6 +88,7 @@ def of_part(state: State, script: Path, part: Part) -> KeptScript:
         return found
     nearest = next((each.part for each in reversed(all_kept) if each.part), "")
     other = f"; the last one that was kept is of {nearest}: workshop restore {nearest}" if nearest else ""
+    other = other or f"; there is the solution: workshop solution {part.name} --write --yes"
     raise WorkshopError(f"no {script.name} of {part.name} was kept{other}")
 
 

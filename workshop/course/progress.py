@@ -74,10 +74,14 @@ def ended(known: Mapping[str, Any]) -> str:
 
 
 def next_part(state: State, after: Part | None = None) -> Part | None:
-    """Return the first part after a given one, or else of all, that was never done; None when all are done."""
+    """Return the first part after a given one that was never done, then of all; None when all are done.
+
+    Where none is given, it begins with the one that was checked last: a participant may have begun with any part.
+    """
     parts = all_parts()
-    behind = parts[parts.index(after) + 1 :] if after in parts else []
-    return next((part for part in [*behind, *parts] if not state.get("parts", part.name, "done")), None)
+    checked = [state.get("parts", part.name, "at") or "" for part in parts]
+    begin = parts.index(after) + 1 if after in parts else checked.index(max(checked))
+    return next((part for part in [*parts[begin:], *parts] if not state.get("parts", part.name, "done")), None)
 
 
 def next_step(state: State, script: Path) -> tuple[str, str]:

@@ -170,7 +170,7 @@ class MeasuredStages:
         stage = LoadWith(replace(loading.loader.settings, workers=0, whole_batches=True))
         if run.ended:
             run.start_again("for whole batches")
-        return self._loaded(stage, "whole batches", "whole batches", "its dataset takes no list of indices")
+        return self._loaded(stage, "whole batches", "whole batches", "its dataset takes one index at a time")
 
     def _loaded(
         self, stage: LoadWith, what: str, of_kind: str, failed: str = "nothing could be loaded"
@@ -185,7 +185,7 @@ class MeasuredStages:
         if steps and not (run.error or run.interrupted):
             return steps.together
         if run.error or not run.interrupted:
-            self._note(NoteKind.NO_RESULT, f"Tried {what}, to no result: {self._why_not(failed)}.")
+            self._note(NoteKind.NO_RESULT, f"Could not be tried: {what} ({self._why_not(failed)}).")
         return None
 
     def _why_not(self, failed: str) -> str:
@@ -284,7 +284,7 @@ def _untold(run: StagedRun, causes: list[TriedCause], begun: list[str], observat
     left = [] if is_told else [each.name for each in causes if each.name not in begun]
     without = [each for each in begun if each not in tried]
     moot = [each for each in begun if each in tried and not tried[each].applies]
-    no_result = Note(NoteKind.NO_RESULT, f"Tried, to no result: {', '.join(without)} ({why}).")
+    no_result = Note(NoteKind.NO_RESULT, f"Could not be tried: {', '.join(without)} ({why}).")
     not_begun = Note(NoteKind.NOT_TRIED, f"Not tried: {', '.join(left)} ({why}).")
     nothing = Note(NoteKind.NOT_TRIED, f"Nothing to try for {', '.join(moot)} in this script.")
     return [*[not_begun] * bool(left), *[no_result] * bool(without), *[nothing] * bool(moot)]

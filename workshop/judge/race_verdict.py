@@ -236,6 +236,8 @@ def _slowdown_verdict(contest: Contest, result: RaceResult, speed: Speed) -> Ver
     """Return the verdict on a script that must not be slower than it was; it is the one that the interval implies."""
     subject = contest.subject
     pace = RaceReason.PACE(pace=_pace(result.ratio), base=contest.original_name)
+    if result.interval[0] < 1 < result.interval[1]:
+        pace = RaceReason.MEAN_PACE(pace)
     found = RaceReason.SLOWDOWN(pace, may_be=speed.may_be, allowed=_percent(contest.allowed or 0.0))
     if result.faster:
         return Verdict(subject, Outcome.DONE, (found,), speed, words=FASTER if result.interval[0] > 1 else AS_FAST)

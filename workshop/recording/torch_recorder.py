@@ -93,7 +93,8 @@ class _Written:
             return now - self._since >= STOP_PATIENCE_S
         if now - self._since >= SETTLED_S and not self._said:
             traces = f"{len(sizes)} trace{'s are' if len(sizes) > 1 else ' is'} written to {self._folder}"
-            self._say(f"\n{traces}, and the training goes on. Ctrl-C ends it; with --stop it ends by itself.")
+            below = "\n\n"  # two progress bars, one inside the other
+            self._say(f"{below}{traces}, and the training goes on. Ctrl-C ends it; with --stop it ends by itself.")
             self._said = True
         return False
 

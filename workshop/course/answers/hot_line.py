@@ -137,7 +137,7 @@ def judge_untouched(check: AnswerCheck) -> Verdict:
             return _judge_recorded_line(check, path, recording, untouched)
     record = f"workshop record {check.question.recorded} -- python {check.command}"
     missing = LineReason.NO_RECORDING_OF_UNTOUCHED(script=script.name)
-    return check.not_yet(missing, f"workshop reset {part.name}", record)
+    return check.not_yet(missing, *[f"workshop reset {part.name}"] * changed, record)
 
 
 def _recordings(check: AnswerCheck) -> Iterator[tuple[Path, Recording]]:
