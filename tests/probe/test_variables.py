@@ -3,7 +3,7 @@
 import sys
 import weakref
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import ClassVar
 
@@ -32,10 +32,7 @@ def test_a_list_of_an_attribute_and_a_deque_in_a_dict() -> None:
 
 
 def test_a_closure() -> None:
-    def keeps(tensor: torch.Tensor) -> Callable[[], float]:
-        return lambda: float(tensor)
-
-    callback = keeps(torch.zeros(1))
+    callback = (lambda tensor: lambda: float(tensor))(torch.zeros(1))
     [holder] = holders(id(callback.__closure__[0].cell_contents))  # type: ignore[index]
     assert holder.name == "callback.__closure__[...]"
 
