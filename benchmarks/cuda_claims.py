@@ -95,8 +95,9 @@ def copying(script: Path, place: Place) -> Found:
             return Found("torch.profiler wrote no trace", None, {"share": 0.0})
         made = copies_in(trace)
         ms = 1e3 * step_time(running)
-    found = {name: int(getattr(made, name).sum()) for name in ("pinned", "unwaited", "apart", "asynchronous")}
+    found = {name: int(getattr(made, name).sum()) for name in ("pinned", "unwaited", "apart")}
     says = ", ".join(f"{count} {name}" for name, count in found.items())
+    found["asynchronous"] = int((made.pinned & made.unwaited & made.apart).sum())
     share = found["asynchronous"] / max(len(made.pinned), 1)
     return Found(f"of {len(made.pinned)} copies {says}; a step takes {ms:.1f} ms", None, {"share": share, "ms": ms})
 

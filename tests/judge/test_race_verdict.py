@@ -162,35 +162,25 @@ def test_a_target_that_was_lowered_for_this_machine_is_explained() -> None:
 
 
 @pytest.mark.parametrize(
-    ("count", "left_s", "says"),
+    ("count", "pair_s", "left_s", "says"),
     [
-        (1, 90.0, "pair 1 of 3 to 30: 1.60x so far; 16 to 90 s left"),
-        (2, 90.0, "; 8 to 90 s left"),
-        (2, 3.0, "; 8 s left"),
-        (4, 900.0, "pair 4 of at most 30: 1.52x so far; up to 211 s left"),
-        (30, 900.0, "x so far"),
+        (1, 8.0, 90.0, "pair 1 of 3 to 30: 1.60x so far; 16 to 90 s left"),
+        (2, 8.0, 90.0, "; 8 to 90 s left"),
+        (2, 8.0, 3.0, "; 8 s left"),
+        (4, 8.1, 900.0, "pair 4 of at most 30: 1.52x so far; up to 211 s left"),
+        (3, 80.0, 900.0, "so far; up to 900 s left"),
+        (30, 8.0, 900.0, "x so far"),
+        (3, 0.25, 90.0, "so far; up to 7 s left"),
+        (3, 0.25, 0.1, "so far, and the time is over"),
     ],
 )
-def test_the_time_that_is_left_lies_between_the_pairs_still_needed_and_those_still_allowed(
-    count: int, left_s: float, says: str
+def test_the_time_that_is_left_follows_from_what_pairs_take_here_with_all_between_them(
+    count: int, pair_s: float, left_s: float, says: str
 ) -> None:
-    pairs = tuple(Pair(4.9, 4.9 / ratio) for ratio in (1.6, 1.4, 1.5) * 10)[:count]
-    passed_s = sum(pair.before_s + pair.after_s for pair in pairs)
-    assert how_far(RaceResult(1.5, pairs), passed_s, left_s).endswith(says)
-
-
-def test_a_race_of_short_pairs_says_no_time_that_is_none() -> None:
-    pairs = tuple(Pair(0.1 * ratio, 0.1) for ratio in (1.6, 1.4, 1.5))
-    assert how_far(RaceResult(1.5, pairs), 0.75, 90.0).endswith("so far; up to 7 s left")
-    assert how_far(RaceResult(1.5, pairs), 0.75, 0.1).endswith("so far, and the time is over")
+    """Beside a heavy load, and where only some phases are raced, that is far more than what is timed."""
+    pairs = pairs_of(*(1.6, 1.4, 1.5) * 10)[:count]
+    assert how_far(RaceResult(1.5, pairs), count * pair_s, left_s).endswith(says)
     assert how_far(RaceResult(1.0, pairs_of(1.6, 1.6, 1.61)), 8.0, 90.0).endswith("so far, and that decides it")
-
-
-def test_the_time_that_is_left_follows_from_what_the_pairs_take_here_and_not_from_what_is_raced() -> None:
-    """Beside a heavy load, and where only some phases are raced, most of the time passes between what is timed."""
-    pairs = tuple(Pair(0.1 * ratio, 0.1) for ratio in (1.6, 1.4, 1.5))
-    assert how_far(RaceResult(1.5, pairs), 30.0, 900.0).endswith("so far; up to 270 s left")
-    assert how_far(RaceResult(1.5, pairs[:1]), 10.0, 90.0).endswith("so far; 20 to 90 s left")
 
 
 def judged_slowdown(result: RaceResult, load: OtherLoad = QUIET) -> Verdict:

@@ -124,7 +124,6 @@ def _of_broken(subject: str, error: ScriptError, base: str) -> Verdict:
 def _with_lines(
     result: GateResult, contest: Contest, steps: int, epoch_s: float, left_s: float, say: Say
 ) -> GateResult:
-    """Add the lines that grew."""
     speed = result.verdict.speed
     assert speed
     try:

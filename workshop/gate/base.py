@@ -150,7 +150,6 @@ def _has_head(tree: Path) -> bool:
 
 
 def _require(tree: Path, revision: str, commit: str, place: Path) -> None:
-    """Raise an error if the base does not have the script."""
     if git(tree, "ls-tree", "-z", commit, "--", str(place)):
         return
     if old := _moved_from(tree, commit, str(place)):
@@ -201,7 +200,6 @@ def _check_out_submodule(repository: Path, revision: str, commit: str, folder: P
 
 
 def _link(here: Path, there: Path) -> None:
-    """Link to a file or a folder of the working tree, unless the base has one of that name."""
     if here.name != "__pycache__" and not os.path.lexists(there):
         there.parent.mkdir(parents=True, exist_ok=True)
         there.symlink_to(here)

@@ -54,11 +54,6 @@ class Contest:
     share: float = 1.0
     """The share of the solution's speedup that is enough."""
 
-    @property
-    def is_raced(self) -> bool:
-        """Whether a speedup is asked for, or a slowdown refused."""
-        return self.target != 1
-
     def target_here(self, solution_ratio: float | None) -> float:
         """Return the speedup that is asked for on a machine where the solution reaches this one, if that is known."""
         if solution_ratio is None:

@@ -33,8 +33,6 @@ class NoiseReason(ReasonKind):
 
 @dataclass(frozen=True)
 class _Draws:
-    """Items, and what was drawn for each."""
-
     items: Items
     values: Array
     """In units of what the original usually draws."""

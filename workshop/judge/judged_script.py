@@ -173,7 +173,6 @@ class JudgedScript(Script):
         self.signal(signal.SIGSTOP)
 
     def _next_epoch(self, proceed: Proceed) -> TimedEpoch:
-        """Train for the next epoch of this run."""
         if self.epochs_in_run:
             self.signal(signal.SIGCONT)
             self.send(proceed)

@@ -95,7 +95,6 @@ class Laps:
         return replace(result, again=self._run(begin).pairs)
 
     def _asked(self) -> str:
-        """Return what is asked for, for a line of progress."""
         contest, ratio = self.scripts.contest, self.solution.ratio
         if contest.allowed is not None:
             return f"allowed: {contest.allowed:.2%} slower"
@@ -120,7 +119,6 @@ class Laps:
         return result
 
     def _left_s(self) -> float:
-        """Return how long the race may go on."""
         if self.plan:
             return self.plan.left_s - EPOCHS_AFTER_RACE * (self.plan.original_s + self.plan.candidate_s)
         return self.scripts.deadline_s - time.monotonic()

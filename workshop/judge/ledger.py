@@ -243,7 +243,6 @@ def as_event(line: str | bytes) -> Event:
 
 
 def _together(shares: Sequence[ForwardPass]) -> ForwardPass:
-    """Join the shares of a batch that the ranks have trained on."""
     targets = [share.targets for share in shares]
     rows = sum(share.pictures.shape[0] for share in shares)
     return replace(

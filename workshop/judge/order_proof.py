@@ -113,7 +113,6 @@ def _likenesses(ledger: Ledger, steps: int) -> Iterator[_Likeness]:
 
 
 def _likeness(before: list[list[Any]], after: list[list[Any]]) -> _Likeness:
-    """Compare two epochs of the same items."""
     place = {item: number for number, item in enumerate(chain(*before))}
     batch_of = {item: number for number, batch in enumerate(before) for item in batch}
     places = [place[item] for item in chain(*after)]

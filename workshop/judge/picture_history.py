@@ -185,7 +185,6 @@ class Histories:
         return PictureHistory(way, self._photo(way) if way else None, target)
 
     def _way(self, picture: Array, before: float) -> Iterator[Hop]:
-        """Yield the transforms on a picture's way, the latest first."""
         while (number := self._maker(same := unit(picture[None])[0], before)) is not None:
             made = self._transforms[number]
             row = int(np.argmin(distance(unit(values_of(made.after)), same))) if made.before.shape[0] > 1 else 0
@@ -198,7 +197,6 @@ class Histories:
         return max(makers, default=None)  # transforms are numbered in chronological order
 
     def _photo(self, way: Sequence[Hop]) -> str | None:
-        """The file that a picture was read from, if known."""
         numbers = [hop.number for hop in reversed(way)]
         if not any(self.read_for[number] for number in numbers):
             # A picture that the script has cached comes back unchanged: look up where it came from the first time.

@@ -148,7 +148,6 @@ def check_scale(original: Ledger, candidate: Ledger) -> Iterator[Reason]:
 
 
 def _check_spread(original: Ledger, candidate: Ledger) -> Iterator[Reason]:
-    """Check mean and deviation of all values that enter the model, where pictures cannot be followed."""
     ours, theirs = map(_values_of_channels, (original, candidate))
     for one, other in zip(ours, theirs, strict=False):
         least = 1e-3 * abs(one.mean()) + 1e-9  # where all values are the same, they deviate by rounding

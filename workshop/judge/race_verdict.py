@@ -278,7 +278,6 @@ def not_finished(pairs: Sequence[Pair], proven_s: float) -> Reason:
 
 
 def _range(pairs: Sequence[Pair]) -> dict[str, float]:
-    """Return the lowest and the highest ratio of some pairs."""
     ratios = [pair.ratio for pair in pairs]
     return {"low": min(ratios), "high": max(ratios)}
 

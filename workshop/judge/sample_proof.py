@@ -279,7 +279,6 @@ TESTS = (_histogram, _likeness, _relation, _distribution, _repetition, _counts)
 
 
 def _whole(samples: _Samples) -> Array:
-    """Return the distances among all items of the first two samples."""
     rows = [np.concatenate([samples.distances(one, other, joint=True) for other in (0, 1)], axis=1) for one in (0, 1)]
     whole = np.concatenate(rows)
     return np.where(np.isfinite(whole), whole, 0.0)

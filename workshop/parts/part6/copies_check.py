@@ -78,11 +78,6 @@ class DeviceCopies:
     unwaited: Mask
     """Neither the thread that launched it waits for it, nor the next kernel that this thread launches."""
 
-    @property
-    def asynchronous(self) -> Mask:
-        """Which copies can run beside the kernels and the program."""
-        return self.pinned & self.apart & self.unwaited
-
 
 def check(bench: Bench) -> Verdict:
     """Judge the same work, then the order of copies and forward passes; on CUDA, also the copies themselves."""
@@ -212,5 +207,4 @@ def _waits(trace: Trace, stream: int) -> EventColumns:
 
 
 def _of_thread(events: EventColumns, calls: EventColumns, call: int) -> Mask:
-    """Return which events belong to the thread of a call."""
     return (events.pid == calls.pid[call]) & (events.tid == calls.tid[call])
