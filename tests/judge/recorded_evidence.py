@@ -40,7 +40,7 @@ from workshop.probe.events import (
     TransformCall,
 )
 from workshop.probe.messages import Recomputation, Repetition
-from workshop.probe.noted_inputs import rows_of
+from workshop.probe.noted_step import rows_of
 from workshop.runs.script_error import ScriptError
 
 TESTS = Path(__file__).parents[1]

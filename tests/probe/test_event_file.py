@@ -46,8 +46,8 @@ def test_threads_that_begin_at_once_lose_no_event(tmp_path: Path) -> None:
 OPENS = """
 import os, resource, shutil, sys
 from workshop.probe.event_file import EventFile
-from workshop.probe.file_writes import watch_writes
-from workshop.probe.photo_reads import watch_photos
+from workshop.probe.opened_files import watch_writes
+from workshop.probe.opened_files import watch_photos
 
 notes, photos, trouble = sys.argv[1:]
 events = EventFile(notes)

@@ -15,10 +15,10 @@ from torch.utils.data import DataLoader, TensorDataset
 from workshop.judge.ledger import Ledger
 from workshop.judge.step_proof import ROUNDING, STATE_TOLERANCE, STEP_TOLERANCE
 from workshop.probe.connection import Connection
-from workshop.probe.epoch_length import EpochLength
 from workshop.probe.event_file import EventFile
 from workshop.probe.evidence import EvidenceRecorder, _drops_items
 from workshop.probe.messages import EpochBegan, EpochEnded, Proceed, Recompute
+from workshop.probe.noted_epoch import EpochLength
 from workshop.probe.phases import Phase
 from workshop.probe.settings import JudgedRun, ProbeConfig
 from workshop.probe.signature import values_of_items

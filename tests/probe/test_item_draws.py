@@ -11,13 +11,12 @@ from torch.utils.data import DataLoader, Dataset, IterableDataset, get_worker_in
 
 from workshop.judge.inputs import drawn_items
 from workshop.judge.ledger import Ledger
-from workshop.probe import photo_reads
+from workshop.probe import opened_files
 from workshop.probe.event_file import EventFile
 from workshop.probe.events import FileWritten
 from workshop.probe.item_draws import LoadedBatch, draw_items
 from workshop.probe.messages import DrawItems
-from workshop.probe.noted_inputs import NotedInputs
-from workshop.probe.noted_step import NotedPass
+from workshop.probe.noted_step import NotedInputs, NotedPass
 
 ITEMS, BATCH = 10, 3
 
@@ -50,7 +49,7 @@ def entered(inputs: torch.Tensor, targets: torch.Tensor) -> NotedPass:
 
 def test_items_are_drawn_and_nothing_else_changes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(time, "sleep", time.sleep)
-    photo_reads.watch_sleep()
+    opened_files.watch_sleep()
     own = tmp_path / "own"
     own.mkdir()
     data = Numbers(EventFile(str(own)))

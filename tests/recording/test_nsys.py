@@ -12,11 +12,11 @@ from conftest import Run
 from script_runs import run_script
 
 from workshop.errors import WorkshopError
-from workshop.probe import nvtx_ranges
+from workshop.probe import torch_profiler
 from workshop.probe.first_step import STEP
 from workshop.probe.hooks import TrainingHooks
-from workshop.probe.nvtx_ranges import mark_phases
 from workshop.probe.settings import FIRST_STEP_VARIABLE, NVTX_VARIABLE
+from workshop.probe.torch_profiler import mark_phases
 from workshop.recording import nsys
 from workshop.runs.machine import gpus
 from workshop.runs.script import probe_environment
@@ -126,7 +126,7 @@ def test_phases_are_marked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caps
 
     for name in ("range_push", "range_pop"):
         monkeypatch.setattr(torch.cuda.nvtx, name, None)  # the script has its own
-    monkeypatch.setattr(nvtx_ranges, "TrainingHooks", hooks)
+    monkeypatch.setattr(torch_profiler, "TrainingHooks", hooks)
     (tmp_path / "mine.py").write_text(TRAINING)
     mark_phases()
     assert run_script(tmp_path / "mine.py") == 0

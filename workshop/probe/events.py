@@ -26,7 +26,7 @@ SKETCH = 16
 
 @dataclass(frozen=True)
 class InputRows:
-    """What is noted of each item of a batch, as `noted_inputs.rows_of` takes it; arrays are of float32."""
+    """What is noted of each item of a batch, as `noted_step.rows_of` takes it; arrays are of float32."""
 
     rows: tuple[int, ...]
     """The items whose values are noted."""

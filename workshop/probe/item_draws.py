@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch.utils.data import DataLoader, IterableDataset
 
-from workshop.probe import event_file, photo_reads
+from workshop.probe import event_file, opened_files
 from workshop.probe.event_file import EventFile
 from workshop.probe.events import ForwardPass, ItemsDrawn
 from workshop.probe.internals import tree_leaves
@@ -150,7 +150,7 @@ def _loaded(loader: DataLoader[Any], batches: list[Numbered]) -> Iterator[tuple[
 def _begin_quietly(dataset: Any, also: Callable[[int], None] | None) -> Callable[[int], None]:
     def begin(worker: int) -> None:
         event_file.mute()
-        photo_reads.skip_waits()
+        opened_files.skip_waits()
         own_handles(dataset)
         if also:
             also(worker)

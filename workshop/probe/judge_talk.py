@@ -23,10 +23,9 @@ from workshop.probe.messages import (
     Repeat,
 )
 from workshop.probe.noted_epoch import NotedEpoch
-from workshop.probe.photo_reads import replaced_clocks
-from workshop.probe.recomputation import recompute
-from workshop.probe.recorded_transform import repeat
-from workshop.probe.retaking import Retaking
+from workshop.probe.opened_files import replaced_clocks
+from workshop.probe.recomputation import Retaking, recompute
+from workshop.probe.transforms import repeat
 
 
 class JudgeTalk:

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import Any
 
-from workshop.probe import file_writes, photo_reads, wire
+from workshop.probe import opened_files, wire
 from workshop.probe.activity import ActivityListener, note_fault
 from workshop.probe.after_import import after_import
 from workshop.probe.connection import Connection, claim
@@ -47,7 +47,7 @@ def start() -> None:
         else:
             _measure(config)
     if NVTX_VARIABLE in os.environ:
-        _after("torch", lambda _: _probe("nvtx_ranges").mark_phases())
+        _after("torch", lambda _: _probe("torch_profiler").mark_phases())
     if PROFILER_VARIABLE in os.environ:
         options = wire.decode(os.environ[PROFILER_VARIABLE])
         _after("torch", lambda _: _probe("torch_profiler").ScriptRecording(options).hooks.install(), options.folder)
@@ -91,14 +91,14 @@ def _judge(config: ProbeConfig, judged: JudgedRun) -> None:
     global judge
     folder = config.folder
     events = EventFile(folder)
-    photo_reads.watch_sleep()
-    photo_reads.watch_events()
-    after_import("asyncio", photo_reads.watch_asyncio)
+    opened_files.watch_sleep()
+    opened_files.watch_events()
+    after_import("asyncio", opened_files.watch_asyncio)
     if judged.photos:
-        photo_reads.watch_photos(judged.photos, events)
+        opened_files.watch_photos(judged.photos, events)
         temporary = os.environ.get("TMPDIR", "/tmp")
-        file_writes.watch_writes([folder, os.getcwd(), temporary], events)
-    after_import("torchvision.io.image", photo_reads.audit_read_file)
+        opened_files.watch_writes([folder, os.getcwd(), temporary], events)
+    after_import("torchvision.io.image", opened_files.audit_read_file)
     _after("torchvision.transforms.v2", lambda v2: _probe("transforms").watch_transforms(v2, events), folder)
     judge = claim(config)
     if judge:

@@ -238,3 +238,14 @@ def _activities(names: tuple[str, ...]) -> list[Any]:
     """Those of the named activities that this machine has."""
     known = {each.name.lower(): each for each in torch.profiler.supported_activities()}
     return [known[name] for name in names if name in known]
+
+
+def mark_phases() -> None:
+    """Put a range around each phase of the training thread; the time between phases has none.
+
+    A torch that was built without CUDA has no ranges: it raises an exception, and the hooks are removed.
+    """
+    hooks = TrainingHooks()
+    hooks.clock.on_enter = hooks.audience.guard(lambda phase: torch.cuda.nvtx.range_push(str(phase)))
+    hooks.clock.on_leave = hooks.audience.guard(lambda _: torch.cuda.nvtx.range_pop())
+    hooks.install()

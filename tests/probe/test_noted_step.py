@@ -3,9 +3,9 @@
 import pytest
 import torch
 
-from workshop.probe import noted_inputs
+from workshop.probe import noted_step
 from workshop.probe.batch_use import is_same
-from workshop.probe.noted_inputs import NotedInputs
+from workshop.probe.noted_step import NotedInputs
 
 pytestmark = pytest.mark.filterwarnings("ignore:(Sparse|The PyTorch API of nested)")
 
@@ -18,13 +18,13 @@ def batch() -> torch.Tensor:
 
 @pytest.mark.parametrize("to_sparse", SPARSE)
 def test_a_sparse_batch_is_noted_as_it_is_with_its_zeros(to_sparse: type, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(noted_inputs, "MAX_NOTED", 10**6)  # all rows, and not some by chance
+    monkeypatch.setattr(noted_step, "MAX_NOTED", 10**6)  # all rows, and not some by chance
     of_dense, of_sparse = NotedInputs(batch()), NotedInputs(to_sparse(batch()))
     assert of_sparse.fetch() == of_dense.fetch()
 
 
 def test_what_cannot_be_looked_at_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(noted_inputs, "MAX_WITH_ZEROS", 1000)
+    monkeypatch.setattr(noted_step, "MAX_WITH_ZEROS", 1000)
     with pytest.raises(ValueError, match="a sparse tensor of 2,400 values enters the model, too many to look at"):
         NotedInputs(batch().to_sparse())
     for layout in (torch.strided, torch.jagged):
