@@ -20,7 +20,8 @@ def kinds() -> list[ReasonKind]:
     """Every kind that is declared in the workshop."""
     for path in PACKAGE.rglob("*.py"):
         if "(ReasonKind)" in path.read_text():
-            importlib.import_module(".".join(("workshop", *path.relative_to(PACKAGE).with_suffix("").parts)))
+            name = ".".join(("workshop", *path.relative_to(PACKAGE).with_suffix("").parts))
+            importlib.import_module(name.removesuffix(".__init__"))
     return [kind for of in ReasonKind.__subclasses__() if of.__module__.startswith("workshop.") for kind in of]
 
 
