@@ -164,9 +164,8 @@ class RunningScripts(ExitStack):
         stretch = f"{FIRST_EPOCHS * self.steps} steps" if self.has_no_epochs else f"{FIRST_EPOCHS} epochs"
         self.say_with_rest(f"watching what {self.contest.candidate.name} does, for {stretch}")
         self.train(FIRST_EPOCHS - len(self.steps_taken))
-        if (
-            self.contest.items and self.contest.target != 1 and not warning
-        ):  # beside others, a first epoch tells nothing
+        # Beside others, a first epoch tells nothing; where no speedup is asked for, there is no race.
+        if self.contest.items and self.contest.target != 1 and not warning:
             passed_s, original_s = time.monotonic() - self.begin_s, first.seconds_in(list(Phase))
             has_to_run = self.contest.solution is not None and not self.knows_solution
             if long := why_long(passed_s, original_s, self.candidate_s, has_to_run):
