@@ -1,4 +1,4 @@
-"""Notes which photos a process reads, how long it slept before each, which files it writes, and which clocks it replaces.
+"""Notes which photos a process reads and how long it slept before each, which files it writes, and replaced clocks.
 
 Nothing is learnt from the source text: an audit hook sees files being opened, and `time.sleep` is wrapped.
 """
