@@ -77,7 +77,7 @@ def test_a_lesson_links_the_words_of_the_glossary(part: Part) -> None:
     lesson = " ".join(text.split()).lower()
     for word, anchor in defined:
         assert anchor == glossary.anchor(word) in glossary.entries()
-        links = re.findall(rf"\[{re.escape(word)}\](?!: \.\./)", lesson)
+        links = re.findall(rf"\[{re.escape(word)}\](?!: \.\./)", lesson, re.I)
         assert len(links) == 1, f"{word}: its first use alone is a link"
 
 
