@@ -9,6 +9,7 @@ import torch
 from torch.utils.data import DataLoader
 
 from workshop.probe.internals import tree_map
+from workshop.probe.loader_epochs import NO_BATCH
 from workshop.probe.noted_settings import loader_site
 from workshop.probe.settings import MAX_KEPT
 
@@ -61,9 +62,9 @@ class BatchStore:
         return bool((kept := self._of(source)) and kept.batches)
 
     def batch(self, source: Any) -> Any:
-        """Return the next of the kept batches in place of a DataLoader's, or of its iterator's."""
-        kept = self._of(source)
-        assert kept
+        """Return the next of the kept batches in place of a DataLoader's, or of its iterator's; `NO_BATCH` for none."""
+        if not ((kept := self._of(source)) and kept.batches):
+            return NO_BATCH
         batch = kept.batches[kept.replayed % len(kept.batches)]
         kept.replayed += 1
         self.replayed += 1
