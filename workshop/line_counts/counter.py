@@ -25,7 +25,7 @@ from line_profiler import LineProfiler
 
 from workshop.line_counts.counts import MAIN, SUFFIX, ProcessCounts
 from workshop.line_counts.import_hook import ImportHook
-from workshop.probe.after_import import after_import
+from workshop.probe.imports import after_import
 from workshop.probe.internals import SET_SIGNALS, SIGNAL_MODULE, WORKER_LOOP, worker_argument
 from workshop.probe.settings import CountedRun
 
