@@ -30,7 +30,7 @@ from typing import Any, NoReturn
 from line_profiler import LineProfiler
 
 from workshop.line_counts import MAIN, SUFFIX, ProcessCounts
-from workshop.probe.after_import import after_import
+from workshop.probe.imports import after_import
 from workshop.probe.internals import SET_SIGNALS, SIGNAL_MODULE, WORKER_LOOP, worker_argument
 from workshop.probe.settings import CountedRun
 from workshop.probe.user_code import LIBRARY_FOLDERS, is_user_code

@@ -17,8 +17,6 @@ from workshop.probe.listener import Listener
 from workshop.probe.log import log
 from workshop.probe.observations import ProcessActivity
 
-NOTED_EVERY_S = 1.0
-
 SUFFIX = ".seen"
 """The end of the files' names; the beginning is the process's number."""
 
@@ -68,7 +66,7 @@ class ActivityListener(Listener):
     def _count(self, what: str) -> None:
         self._counts[what] = count = self._counts[what] + 1
         is_power_of_two = not count & (count - 1)
-        if is_power_of_two or monotonic() - self._noted_s > NOTED_EVERY_S:
+        if is_power_of_two or monotonic() - self._noted_s > 1.0:
             self._note()
 
 

@@ -12,10 +12,6 @@ from workshop.probe import wire
 from workshop.probe.log import log
 from workshop.probe.settings import ProbeConfig
 
-OUT_OF_THE_WAY = (500, 200, 100)
-"""The probe moves its file descriptors up to the first of these numbers that the process may have, out of the way of a
-script that closes the low ones. A Mac's shell allows 256."""
-
 
 class ClosedError(Exception):
     """The other end of a connection is gone."""
@@ -103,8 +99,8 @@ def claim(config: ProbeConfig) -> Connection | None:
 
 
 def moved_up(descriptor: int) -> int:
-    """Return a copy of a file descriptor that is out of the way of the script, and close the descriptor."""
-    for lowest in OUT_OF_THE_WAY:
+    """Return a copy of a file descriptor that a script which closes the low ones leaves alone; close the descriptor."""
+    for lowest in (500, 200, 100):  # a Mac's shell allows 256
         try:
             high = fcntl.fcntl(descriptor, fcntl.F_DUPFD_CLOEXEC, lowest)
         except OSError:  # the process may not have as many

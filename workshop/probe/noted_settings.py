@@ -12,8 +12,8 @@ from torch import nn
 from torch.optim.optimizer import Optimizer
 from torch.utils.data import DataLoader, get_worker_info
 
-from workshop.probe.after_import import after_import
 from workshop.probe.event_file import EventFile
+from workshop.probe.imports import after_import
 from workshop.probe.internals import WORKER_LOOP, frame_above
 from workshop.probe.observations import LoaderMade, SettingMade
 from workshop.probe.replaced_function import replace_function

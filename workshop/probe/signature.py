@@ -10,9 +10,6 @@ import torch
 
 from workshop.probe.events import MAX_TARGETS, SAMPLES, Signatures
 
-LARGEST = 65504.0
-"""The largest value that float16 has."""
-
 MAX_VALUES_OF_ITEM = 256
 """The number of targets of an item that are looked at, if it has many."""
 
@@ -65,7 +62,8 @@ def signature(values: Any) -> Any:
 def encode(signatures: Any) -> Signatures:
     """Pack signatures for an event; `judge.signatures.values_of` is the way back."""
     values = signatures.cpu().numpy() if isinstance(signatures, torch.Tensor) else signatures
-    half = values.clip(-LARGEST, LARGEST).astype("float16")
+    largest = torch.finfo(torch.float16).max
+    half = values.clip(-largest, largest).astype("float16")
     return Signatures(half.shape, half.tobytes())
 
 

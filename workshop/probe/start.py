@@ -11,10 +11,9 @@ from typing import Any
 
 from workshop.probe import opened_files, wire
 from workshop.probe.activity import ActivityListener, note_fault
-from workshop.probe.after_import import after_import
 from workshop.probe.connection import Connection, claim
 from workshop.probe.event_file import EventFile
-from workshop.probe.import_redirect import ImportRedirect
+from workshop.probe.imports import ImportRedirect, after_import
 from workshop.probe.internals import WORKER_MODULE
 from workshop.probe.log import log
 from workshop.probe.settings import (

@@ -22,12 +22,13 @@ import sys
 import threading
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any, TypeAlias
 
 import torch
 from torch import distributed
+from torch.profiler import record_function
 
 from workshop.probe import wire
 from workshop.probe.activity import ActivityListener
@@ -37,7 +38,7 @@ from workshop.probe.listener import Listener
 from workshop.probe.log import log
 from workshop.probe.phases import Phase
 from workshop.probe.process_end import at_process_end
-from workshop.probe.profiled_scopes import ProfiledScopes
+from workshop.probe.replaced_function import replace_function
 from workshop.probe.settings import OPERATORS, REPORTS, ProfilerOptions, ProfilerReport
 
 MAX_OPERATORS = 100
@@ -65,6 +66,42 @@ def profile(*, on_trace_ready: Handler | None = None, schedule: Any = None, **op
             yield profiler
     finally:
         recorder.put_scopes_back()
+
+
+class ProfiledScopes:
+    """Keeps scopes of `record_function` that were entered under one profiler from being left under another.
+
+    torch would then write to the memory of the first, which is freed, and the process may crash.
+    """
+
+    def __init__(self) -> None:
+        self._profilers_ended = 0
+        self._entered_after: dict[int, int] = {}
+        self._never_left: list[Any] = []
+
+    def watch(self) -> Callable[[], None]:
+        """Learn of each scope from now on; return what ends that."""
+        enter, leave = record_function.__enter__, record_function.__exit__
+
+        def entered(scope: Any) -> Any:
+            self._entered_after[id(scope)] = self._profilers_ended
+            return enter(scope)
+
+        def left(scope: Any, *error: Any) -> Any:
+            is_old = self._entered_after.pop(id(scope), self._profilers_ended) < self._profilers_ended
+            if not (is_old and torch.autograd._profiler_enabled()):
+                return leave(scope, *error)
+            self._never_left.append(scope.record)  # if it were freed, it would be left
+            return None
+
+        replaced = ExitStack()
+        replaced.callback(replace_function(record_function, "__enter__", entered))
+        replaced.callback(replace_function(record_function, "__exit__", left))
+        return replaced.close
+
+    def on_profiler_end(self) -> None:
+        """Remember that what is open now was entered under a profiler that has ended."""
+        self._profilers_ended += 1
 
 
 class Recorder:

@@ -13,7 +13,7 @@ from workshop.probe.event_file import EventFile
 from workshop.probe.internals import allocations_of
 from workshop.probe.memory.memory_notes import ProbeLook
 from workshop.probe.process_end import at_process_end
-from workshop.probe.profiled_scopes import ProfiledScopes
+from workshop.probe.torch_profiler import ProfiledScopes
 
 MAX_OPERATORS = 10_000
 """The largest number of operators in what is recorded again: torch.profiler keeps 10 to 20 KB of each until its end."""

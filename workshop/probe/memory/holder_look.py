@@ -119,6 +119,8 @@ class HolderLook:
 
 
 def _next_node() -> int:
-    """The number that the next node of a graph gets."""
+    """The number that the next node of a graph gets; 0 in inference mode, where there are no graphs."""
+    if torch.is_inference_mode_enabled():
+        return 0
     with torch.enable_grad():
         return sequence_number((torch.zeros(1, requires_grad=True) * 1).grad_fn)

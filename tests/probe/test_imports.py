@@ -8,7 +8,7 @@ import pytest
 
 ASKED_FIRST = """
 import importlib, importlib.util, sys
-from workshop.probe.after_import import after_import
+from workshop.probe.imports import after_import
 said = []
 after_import("waited_for", lambda module: said.append(("first", module.VALUE)))
 after_import("waited_for", lambda module: said.append(("second", module.VALUE)))
