@@ -137,14 +137,15 @@ def test_a_validation_that_asks_for_gradients_needs_its_graph(meter: MemoryMeter
     assert "validation-graph" not in {lower.cause for each in noted(tmp_path) for lower in each.freed}
 
 
+@pytest.mark.parametrize("without_graph", [torch.no_grad, torch.inference_mode])
 def test_a_validation_of_a_model_in_training_mode(
-    meter: MemoryMeter, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    meter: MemoryMeter, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, without_graph: type
 ) -> None:
     training, loader = Training(), DataLoader(torch.randn(320, 64), 64)
     monkeypatch.setitem(vars(loader), noted_settings._NUMBER, 0)
     monkeypatch.setitem(noted_settings._sites, 0, "where it was made")
     training.steps(4)
-    with torch.no_grad():
+    with without_graph():
         outputs = [training.model(each) for each in loader]
     training.steps(2)
     assert {each.step for each in noted(tmp_path) if each.name == SegmentName.VALIDATION} == {4}
