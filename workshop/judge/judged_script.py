@@ -72,6 +72,9 @@ class JudgedScript(Script):
         random_states: whether to note the state of the CPU's random generator at each step, and one complex item.
         max_epoch_s: the longest time of an epoch whose number of steps is not given; None for the usual one.
         **options: the other arguments of a `Script`.
+
+    Attributes:
+        whole_steps: the steps of a whole epoch of its DataLoader, where an epoch of the judge's is a part of that.
     """
 
     def __init__(
@@ -88,6 +91,7 @@ class JudgedScript(Script):
         self.epoch_steps = epoch_steps
         self.random_states, self.max_epoch_s = random_states, max_epoch_s
         self.epochs_in_run = self.steps_in_run = 0
+        self.whole_steps: int | None = None
 
     @property
     def unit(self) -> str:
@@ -184,6 +188,8 @@ class JudgedScript(Script):
         report = self.receive()
         if report.cut_short and (self.epochs_in_run or self.exit_code() != 0):
             raise ClosedError("the script has ended")  # after the last full epoch: the rest is not an epoch
+        if not self.epochs_in_run:
+            self.whole_steps = report.whole_steps
         first_step, self.steps_in_run = self.steps_in_run, self.steps_in_run + report.steps
         self.epochs_in_run += 1
         return TimedEpoch(seconds - report.recording_s, report, first_step)

@@ -13,7 +13,7 @@ from workshop.judge.race import MAX_PAIRS, MIN_PAIRS, Pair, RaceResult, race
 from workshop.judge.race_verdict import RaceReason, how_far
 from workshop.judge.reasons import Reason
 from workshop.judge.running_scripts import RunningScripts
-from workshop.judge.time_plan import EPOCHS_AFTER_RACE, FIRST_EPOCHS
+from workshop.judge.time_plan import EPOCHS_AFTER_RACE, FIRST_EPOCHS, TimePlan
 from workshop.judge.verdict import Speed
 from workshop.probe.messages import Proceed
 from workshop.probe.phases import COMPUTING, FORWARD_AND_VALIDATION, Phase
@@ -30,6 +30,9 @@ three long ones."""
 LAPS, MAX_AT_ONCE = 5 * MAX_PAIRS, 20
 """Laps that the time of a gate allows, which are two races of both and the starts, and epochs of a lap, at most. The
 two versions differ by little there, and long pairs scatter less than short ones."""
+
+PAIRS_OF_WHOLE_EPOCHS = 3 * MIN_PAIRS
+"""Pairs, at least, for which there must be time if a lap is to be a whole epoch of a DataLoader."""
 
 MAX_SPREAD = 1.25
 """Times, at most, that the pairs differ in which the solution's speedup was measured, and that a script is faster than
@@ -49,7 +52,8 @@ class Laps:
         solution: how fast the solution is here, by which the target is set.
         epochs: those that were raced, of each script; of parts of epochs, what a whole one would have taken.
         at_a_time: the number of epochs of each script in a lap.
-        steps: the number of steps in each of these.
+        steps: the number of steps in each of these, or for which they are timed where they are whole ones.
+        whole: the steps of an epoch of a lap, of each script that trains whole epochs of its DataLoader.
         raced_s: the beginning and the end of the race.
         pairs: those that have been run.
     """
@@ -60,6 +64,7 @@ class Laps:
         self.solution = scripts.enter_context(SolutionSpeedup(scripts, phases))
         self.epochs: dict[JudgedScript, list[TimedEpoch]] = {scripts.original: [], scripts.candidate: []}
         self.at_a_time, self.steps = 1, scripts.steps
+        self.whole = dict[JudgedScript, int]()
         self.raced_s = 0.0, 0.0
         self.pairs: tuple[Pair, ...] = ()
         self._first_sampled = 0  # of these epochs, the first that a step is recorded of
@@ -135,8 +140,9 @@ class Laps:
         for _ in range(self.at_a_time):
             is_first = len(raced) == self._first_sampled
             is_sampled = script is scripts.candidate and (is_first or random.random() < SAMPLED)
-            step = scripts.some_step(self.steps)
-            ran.append(scripts.epoch(script, step if is_sampled else None, self.steps))
+            steps = self.whole.get(script, self.steps)
+            step = scripts.some_step(steps)
+            ran.append(scripts.epoch(script, step if is_sampled else None, steps))
             scripts.samples.add(ran[-1:], step)
             raced.append(ran[-1].at_length(scripts.steps))
         scripts.replaced_clocks.update(*(epoch.report.replaced_clocks for epoch in ran))
@@ -159,9 +165,40 @@ class Laps:
         lap_s, most = LAP_S, MAX_AT_A_TIME
         if self.plan and contest.allowed is not None:
             lap_s, most = max(LAP_S, self.plan.left_s / LAPS), MAX_AT_ONCE
-        self.at_a_time = min(most, math.ceil(lap_s / self._seconds_of_epoch()))
+        seconds = self._seconds_of_epoch()
+        if self.plan:
+            seconds *= self._choose_whole_epochs(self.plan, seconds)
+        self.at_a_time = min(most, math.ceil(lap_s / seconds))
         self._train_untimed(min(self.at_a_time, MAX_AT_A_TIME))
         scripts.align()
+        candidate, ahead = scripts.candidate, scripts.ledger().ahead
+        if candidate.whole_steps and candidate not in self.whole and ahead:
+            scripts.epoch(candidate, steps=ahead)  # what was loaded before the race counts for none of its laps
+
+    def _choose_whole_epochs(self, plan: TimePlan, original_s: float) -> float:
+        """Have scripts whose epochs were cut train whole epochs of their DataLoaders in a lap, if there is time for it.
+
+        Workers load ahead as an epoch begins. Of laps that are parts of it, some would wait for all that is loaded, and
+        others for nothing.
+
+        Args:
+            plan: the time that there is.
+            original_s: the seconds that the original takes for an epoch that was cut.
+
+        Returns:
+            How many times as long the original's epochs of a lap are now.
+        """
+        original, candidate, steps = self.scripts.original, self.scripts.candidate, self.scripts.steps
+        cut_s = {original: original_s, candidate: plan.candidate_s}
+        longer = {script: (script.whole_steps or steps) / steps for script in cut_s}
+        for chosen in ([original, candidate], [candidate]):
+            whole = {script: longer[script] for script in chosen if longer[script] > 1}
+            pair_s = sum(seconds * whole.get(script, 1.0) for script, seconds in cut_s.items())
+            if whole and PAIRS_OF_WHOLE_EPOCHS * pair_s <= plan.left_s:
+                self.whole = {script: script.whole_steps or steps for script in whole}
+                plan.original_s, plan.candidate_s = (cut_s[each] * whole.get(each, 1.0) for each in cut_s)
+                return whole.get(original, 1.0)
+        return 1.0
 
     def _seconds_of_epoch(self) -> float:
         """Let the original train for an epoch, and return what it takes of what is raced."""

@@ -73,6 +73,8 @@ class Ledger:
     """The ledger of each rank, if there are several."""
     workers: int = 0
     """The number of workers of the last DataLoader that supplied training steps."""
+    ahead: int = 0
+    """The most batches that the workers of such a DataLoader load before they are asked for."""
     restarts_workers: bool = False
     """Whether a DataLoader that supplies training steps restarts its workers in each epoch."""
 
@@ -114,6 +116,7 @@ class Ledger:
                     first = ledger.model or event  # a schedule may be seen to adapt only after the first epoch
                     ledger.model = replace(first, adaptive=first.adaptive or event.adaptive)
         ledger.workers = [0, *(each.workers for each in loaders.values())][-1]
+        ledger.ahead = max((each.ahead for each in loaders.values()), default=0)
         ledger.restarts_workers = sum(each.workers > 0 and not each.persistent for each in loaders.values()) > 1
         return ledger
 

@@ -129,6 +129,8 @@ class LoaderStarted(Event):
     workers: int
     persistent: bool = False
     """Whether its workers are kept for the next epoch."""
+    ahead: int = 0
+    """Batches that its workers load before they are asked for."""
     drops: bool = False
     """Whether some items are left out of each epoch, as they do not fill a batch."""
 

@@ -67,6 +67,7 @@ class EvidenceRecorder(Listener):
         self.epoch.length.loader_began(loader)
         self.epoch.batches.loader = loader
         kept = {"workers": loader.num_workers, "persistent": loader.persistent_workers, "drops": _drops_items(loader)}
+        kept["ahead"] = loader.num_workers * (loader.prefetch_factor or 0)
         self.events.write(LoaderStarted, **kept)
 
     def before_batch(self) -> None:
