@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from workshop.gate.grown_lines import GrownLine, grown_lines
+from workshop.gate.grown_lines import GrownLine, lines_that_grew
 from workshop.profiles import line_change
 from workshop.profiles.line_profile import Function, Line, LineProfile, Recorded
 
@@ -63,7 +63,7 @@ def named(source: str, growth_ms: float, **after: float) -> list[GrownLine]:
     """The lines that are named where some lines took other times."""
     times = BEFORE | after
     change = line_change.between([profile(SOURCE, BEFORE)], [profile(source, times)])
-    return grown_lines(change, STEPS, growth_ms)
+    return lines_that_grew(change, STEPS, growth_ms)
 
 
 def test_an_added_line_is_named_and_not_the_loop_that_waits_for_it() -> None:

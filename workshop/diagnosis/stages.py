@@ -14,6 +14,7 @@ from workshop.probe.messages import AsItIs, LoadWith, LookCloser, StepUnit, Sync
 from workshop.probe.own_limits import usable_cores
 from workshop.probe.phases import Phase
 from workshop.probe.trials import causes_at, tried_causes
+from workshop.probe.trials.kept_graphs import ADVICE
 from workshop.runs.measured_steps import MeasuredSteps
 from workshop.runs.script import Say
 from workshop.runs.script_error import UnseenError
@@ -264,11 +265,7 @@ def _kept_graphs(observations: Observations) -> list[Note]:
         frames = observations.user_frames_of(each.stack)
         at = f" (line {frames[-1].line})" if frames else ""
         where = f", in {each.place}," if each.place else ""
-        says = (
-            f"The losses of {each.kept} of {each.of} watched backward passes{at} are kept with their graphs{where} and "
-            "take memory: keep loss.item(), or loss.detach()."
-        )
-        found.append(Note(NoteKind.KEPT_GRAPHS, says))
+        found.append(Note(NoteKind.KEPT_GRAPHS, ADVICE.format(kept=each.kept, of=each.of, at=at, where=where)))
     return found
 
 

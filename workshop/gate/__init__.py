@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from workshop.gate.base import Base, checked_out
-from workshop.gate.grown_lines import GrownLine, count_both, grown_lines
+from workshop.gate.grown_lines import GrownLine, count_both, lines_that_grew
 from workshop.judge.bench import Bench
 from workshop.judge.contest import Contest, of_two_scripts, target_of
 from workshop.judge.reasons import Reason, ReasonKind
@@ -131,7 +131,7 @@ def _with_lines(
     except (ScriptError, OSError) as error:
         return replace(result, about_lines=GateReason.NOT_KNOWN(error=error))
     step_ms = epoch_s * 1e3 / steps
-    lines = grown_lines(change, counted, step_ms * (1 / speed.ratio - 1))
+    lines = lines_that_grew(change, counted, step_ms * (1 / speed.ratio - 1))
     runs = f"{change.runs[0]} run{'s' * (change.runs[0] > 1)} of {counted} steps of each version"
     if not lines:
         return replace(result, about_lines=GateReason.NO_LINE(runs=runs))

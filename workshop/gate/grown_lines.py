@@ -108,7 +108,7 @@ def _counted(contest: Contest, path: Path, steps: int, file: Path) -> tuple[Line
         return line_profile.read(file), taken
 
 
-def grown_lines(change: LineChange, steps: int, growth_ms: float) -> list[GrownLine]:
+def lines_that_grew(change: LineChange, steps: int, growth_ms: float) -> list[GrownLine]:
     """Return the lines whose growth makes up that of a step, the one that grew most first.
 
     The time of a line includes the functions that it calls; what they grew by is theirs, unless only the line was

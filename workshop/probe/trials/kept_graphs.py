@@ -23,6 +23,11 @@ from workshop.probe.user_names import name_in
 MIN_GRAPHS = 6
 """Graphs, at least, that must be kept: one or two may belong to the present step."""
 
+ADVICE = (
+    "The losses of {kept} of {of} watched backward passes{at} are kept with their graphs{where} and take memory: keep "
+    "loss.item(), or loss.detach()."
+)
+
 MAX_MARKS = 64
 """Losses, at most, that are watched: of more, only every other one is, and of those to come."""
 
