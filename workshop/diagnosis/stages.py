@@ -14,7 +14,6 @@ from workshop.probe.messages import AsItIs, LoadWith, LookCloser, StepUnit, Sync
 from workshop.probe.own_limits import usable_cores
 from workshop.probe.phases import Phase
 from workshop.probe.trials import causes_at, tried_causes
-from workshop.probe.trials.kept_graphs import ADVICE
 from workshop.runs.measured_steps import MeasuredSteps
 from workshop.runs.script import Say
 from workshop.runs.script_error import UnseenError
@@ -260,6 +259,8 @@ class MeasuredStages:
 
 
 def _kept_graphs(observations: Observations) -> list[Note]:
+    from workshop.probe.trials.kept_graphs import ADVICE  # with torch
+
     found = []
     for each in observations.kept_graphs[-1:]:
         frames = observations.user_frames_of(each.stack)
