@@ -322,7 +322,7 @@ def measure_headroom(
 def too_early(run: StagedRun) -> str:
     """Return when a script ended that had no step measured, and what was seen of it."""
     if run.seen:
-        return f"after {run.seen} steps; let it train for more, 10 steps at least"
+        return f"after {run.seen} steps, with which it only warmed up; let it train for {max(10, 5 * run.seen)} or more"
     return f"before a training step was seen: {run.script.seen()}"
 
 
