@@ -155,7 +155,7 @@ def test_a_trial_that_comes_to_no_result_is_told(measured: Measure) -> None:
         (
             "for _ in range(2): step()",
             WorkshopError,
-            "mine.py ended after 2 steps, with which it only warmed up; let it train for 10 or more",
+            "ended after 2 steps, with which it only warmed up; let it train for 10",
         ),
         ("1 / 0", ScriptError, "it ended with code 1 after 0 steps"),
     ],
