@@ -159,7 +159,7 @@ def test_beside_other_programs_the_solution_is_timed_again_and_that_is_not_kept(
     busy = OtherLoad(2, 1.2, (Program("python3 other.py", 3346, 110.0),))
     verdict = check("part3", "part3", seconds={"part3": 0.4, "mine": 0.7}, load=busy)
     assert verdict.speed
-    assert (verdict.outcome, verdict.speed.target, verdict.speed.solution_ratio) == (Outcome.DONE, 1.12, 2.5)
+    assert (verdict.outcome, verdict.speed.target, verdict.speed.solution_ratio) == (Outcome.DONE, 1.1, 2.5)
     verdict = check("part3", "part3", seconds={"part3": 0.9, "mine": 0.96}, load=busy)
     assert (verdict.outcome, verdict.undecided) == (Outcome.UNDECIDED, Indecision.OTHER_LOAD)
     assert "Close python3 other.py (process 3346" in str(verdict.next)

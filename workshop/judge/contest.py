@@ -58,7 +58,7 @@ class Contest:
         """Return the speedup that is asked for on a machine where the solution reaches this one, if that is known."""
         if solution_ratio is None:
             return self.target
-        return min(self.target, max(MIN_TARGET, round(self.share * solution_ratio, 2)))
+        return min(self.target, max(MIN_TARGET, round(self.share * solution_ratio, 1)))
 
     @contextmanager
     def script(self, path: Path) -> Iterator[JudgedScript]:
