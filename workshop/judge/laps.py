@@ -167,15 +167,15 @@ class Laps:
             lap_s, most = max(LAP_S, self.plan.left_s / LAPS), MAX_AT_ONCE
         seconds = self._seconds_of_epoch()
         if self.plan:
-            seconds *= self._choose_whole_epochs(self.plan, seconds)
+            if taken := self._take_ahead():  # the first epochs may have waited for nothing
+                self.plan.candidate_s = max(self.plan.candidate_s, taken.at_length(scripts.steps).seconds)
+            self._choose_whole_epochs(self.plan, seconds)
+        seconds *= self.whole.get(scripts.original, scripts.steps) / scripts.steps
         self.at_a_time = min(most, math.ceil(lap_s / seconds))
         self._train_untimed(min(self.at_a_time, MAX_AT_A_TIME))
         scripts.align()
-        candidate, ahead = scripts.candidate, scripts.ledger().ahead
-        if candidate.whole_steps and candidate not in self.whole and ahead:
-            scripts.epoch(candidate, steps=ahead)  # what was loaded before the race counts for none of its laps
 
-    def _choose_whole_epochs(self, plan: TimePlan, original_s: float) -> float:
+    def _choose_whole_epochs(self, plan: TimePlan, original_s: float) -> None:
         """Have scripts whose epochs were cut train whole epochs of their DataLoaders in a lap, if there is time for it.
 
         Workers load ahead as an epoch begins. Of laps that are parts of it, some would wait for all that is loaded, and
@@ -184,21 +184,17 @@ class Laps:
         Args:
             plan: the time that there is.
             original_s: the seconds that the original takes for an epoch that was cut.
-
-        Returns:
-            How many times as long the original's epochs of a lap are now.
         """
         original, candidate, steps = self.scripts.original, self.scripts.candidate, self.scripts.steps
-        cut_s = {original: original_s, candidate: plan.candidate_s}
-        longer = {script: (script.whole_steps or steps) / steps for script in cut_s}
         for chosen in ([original, candidate], [candidate]):
-            whole = {script: longer[script] for script in chosen if longer[script] > 1}
-            pair_s = sum(seconds * whole.get(script, 1.0) for script, seconds in cut_s.items())
-            if whole and PAIRS_OF_WHOLE_EPOCHS * pair_s <= plan.left_s:
-                self.whole = {script: script.whole_steps or steps for script in whole}
-                plan.original_s, plan.candidate_s = (cut_s[each] * whole.get(each, 1.0) for each in cut_s)
-                return whole.get(original, 1.0)
-        return 1.0
+            whole = {script: script.whole_steps for script in chosen if script.whole_steps}
+            before_s, after_s = (
+                seconds * whole.get(script, steps) / steps
+                for script, seconds in ((original, original_s), (candidate, plan.candidate_s))
+            )
+            if whole and PAIRS_OF_WHOLE_EPOCHS * (before_s + after_s) <= plan.left_s:
+                self.whole, plan.original_s, plan.candidate_s = whole, before_s, after_s
+                return
 
     def _seconds_of_epoch(self) -> float:
         """Let the original train for an epoch, and return what it takes of what is raced."""
@@ -208,6 +204,17 @@ class Laps:
         for script in self.epochs:
             for _ in range(epochs):
                 self.scripts.epoch(script)
+        if self.scripts.candidate not in self.whole:
+            self._take_ahead()
+
+    def _take_ahead(self) -> TimedEpoch | None:
+        """Let the candidate take as many batches as its workers load ahead, if an epoch of a lap is a part of its own.
+
+        No lap then gets for nothing what was loaded before. None if nothing is loaded ahead.
+        """
+        candidate = self.scripts.candidate
+        ahead = self.scripts.ledger().ahead if candidate.whole_steps else 0
+        return self.scripts.epoch(candidate, steps=ahead) if ahead else None
 
     def speed(self, result: RaceResult) -> Speed:
         """Return what a race has shown; the original trains once more, which shows the headroom."""
