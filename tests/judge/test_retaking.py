@@ -453,7 +453,7 @@ def test_a_loop_that_counts_takes_a_step_as_its_own_of_the_same_number(tmp_path:
         assert recorded.sample
         assert recorded.first_step + 5 == 15
         for step in 7, 8:
-            samples.add([other.epoch(Proceed(step))], step)
+            samples.add([other.epoch(Proceed(step))])
     with run(text, tmp_path, "one", epoch_steps=10) as one:
         one.epoch()
         assert differs(one.recompute(recorded.sample)), "as its eleventh step"

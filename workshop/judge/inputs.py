@@ -11,7 +11,7 @@ import numpy as np
 
 from workshop.judge.ledger import Ledger, epochs
 from workshop.judge.signatures import values_of
-from workshop.judge.two_samples import Array
+from workshop.judge.two_samples import RARE, TOO_RARE, Array, Strata
 from workshop.probe.events import SKETCH, ForwardPass
 
 WORDS = 24
@@ -137,6 +137,18 @@ def _figure(target: Any) -> float:
         return float(target)
     several = np.atleast_1d(np.asarray(target, np.float64))
     return float(several @ np.sqrt(np.arange(1.0, len(several) + 1)))
+
+
+def may_be_alike(ours: Sequence[float] | Array, theirs: Sequence[float] | Array) -> bool:
+    """Return whether figures of items or passes may come from the same source; the original's halves may be unlike."""
+
+    def chance(one: Sequence[float] | Array, other: Sequence[float] | Array) -> float:
+        one, other = one[:MAX_ITEMS], other[:MAX_ITEMS]
+        strata = Strata.of_all(len(one), np.arange(len(one) + len(other)))
+        return strata.chance_of_figures(np.array([*one, *other], np.float64))
+
+    half = len(ours) // 2
+    return chance(ours, theirs) >= TOO_RARE or chance(ours[:half], ours[half:]) <= RARE
 
 
 def other_items_of(ledger: Ledger, steps: int) -> dict[int, Items]:

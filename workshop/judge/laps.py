@@ -143,7 +143,7 @@ class Laps:
             steps = self.whole.get(script, self.steps)
             step = scripts.some_step(steps)
             ran.append(scripts.epoch(script, step if is_sampled else None, steps))
-            scripts.samples.add(ran[-1:], step)
+            scripts.samples.add(ran[-1:])
             raced.append(ran[-1].at_length(scripts.steps))
         scripts.replaced_clocks.update(*(epoch.report.replaced_clocks for epoch in ran))
         return sum(epoch.at_length(self.steps).seconds_in(self.phases) for epoch in ran)

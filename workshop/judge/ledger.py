@@ -28,6 +28,7 @@ from workshop.probe.events import (
     OtherOptimizer,
     ParameterGroup,
     PhotoRead,
+    SamplerDrawn,
     Signatures,
     StepTaken,
     TrainedModel,
@@ -63,6 +64,10 @@ class Ledger:
     """Whether a DataLoader leaves out some items of each epoch, different ones each time."""
     replaced_clocks: list[str] = field(default_factory=list)
     """The functions of `time` that the script has replaced."""
+    loaders: list[LoaderStarted] = field(default_factory=list)
+    """The epochs of DataLoaders that have supplied training steps."""
+    sampled: SamplerDrawn | None = None
+    """What its sampler drew beside the training."""
     drawn: list[ItemsDrawn] = field(default_factory=list)
     """Items that were drawn from its dataset beside the training, a batch each."""
     recomputed: list[Recomputation] = field(default_factory=list)
@@ -108,6 +113,8 @@ class Ledger:
                     ledger.copies.append(event)
                 case OtherOptimizer():
                     ledger.others.append(event)
+                case SamplerDrawn():
+                    ledger.sampled = event
                 case ItemsDrawn():
                     ledger.drawn.append(event)
                 case FileWritten():
@@ -115,6 +122,7 @@ class Ledger:
                 case TrainedModel():
                     first = ledger.model or event  # a schedule may be seen to adapt only after the first epoch
                     ledger.model = replace(first, adaptive=first.adaptive or event.adaptive)
+        ledger.loaders = list(loaders.values())
         ledger.workers = [0, *(each.workers for each in loaders.values())][-1]
         ledger.ahead = max((each.ahead for each in loaders.values()), default=0)
         ledger.restarts_workers = sum(each.workers > 0 and not each.persistent for each in loaders.values()) > 1

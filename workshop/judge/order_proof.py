@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from workshop.judge.inputs import sketches_of
 from workshop.judge.ledger import Ledger, epochs, forwards_in
 from workshop.judge.reasons import Reason, ReasonKind
 from workshop.judge.two_samples import MAX_DEVIATIONS
@@ -59,17 +60,30 @@ class _Likeness(NamedTuple):
         return self.order > (SAME_ORDER if self.items >= MIN_FOR_ALIKE else 0.999)
 
 
+Run = list[list[list[Any]]]
+"""What stands for each item of each batch of each epoch of a run."""
+
+
 def repeats_order(ledger: Ledger, steps: int) -> bool:
     """Return whether an epoch, of so many steps, had its items in the order of an earlier one."""
-    return any(each.is_same_order for each in _likenesses(ledger, steps))
+    runs = [*_by_target(ledger, steps), *_by_index(ledger, steps)]
+    return any(each.is_same_order for each in _likenesses(runs))
 
 
 def check_order(original: Ledger, candidate: Ledger) -> Iterator[Reason]:
-    """Check that the order and the batches of the items differ in each epoch, if they do in the original."""
+    """Check that the order and the batches of the items differ in each epoch, if they do in the original.
+
+    An item is known by its target, if no other has the same, by the index that it was asked for, or by itself.
+    """
     steps = len(epochs(original)[0])
-    ours, theirs = (list(_likenesses(ledger, steps)) for ledger in (original, candidate))
-    if not ours or not theirs:
-        return
+    for runs_of in (_by_target, _by_index, _by_sketch):
+        ours, theirs = (list(_likenesses(runs_of(ledger, steps))) for ledger in (original, candidate))
+        if ours and theirs and (found := [*_differences(ours, theirs)]):
+            yield found[0]
+            return
+
+
+def _differences(ours: "list[_Likeness]", theirs: "list[_Likeness]") -> Iterator[Reason]:
     alike = MAX_DEVIATIONS / math.sqrt((mean(each.items for each in theirs) - 1) * len(theirs))
     our_company, company = map(_company, (ours, theirs))
     our_succession, succession = (max(each.succession for each in some) for some in (ours, theirs))
@@ -94,18 +108,43 @@ def _company(likenesses: list[_Likeness]) -> float:
     return sorted(each.company for each in likenesses)[-2 if are_few else -1]
 
 
-def _likenesses(ledger: Ledger, steps: int) -> Iterator[_Likeness]:
+def _by_target(ledger: Ledger, steps: int) -> list[Run]:
+    by_run: dict[int, Run] = {}
+    for epoch in epochs(ledger, steps):
+        by_run.setdefault(epoch[0].run_index, []).append([list(each.targets or ()) for each in forwards_in(epoch)])
+    return list(by_run.values())
+
+
+def _by_sketch(ledger: Ledger, steps: int) -> list[Run]:
+    by_run: dict[int, Run] = {}
+    for epoch in epochs(ledger, steps):
+        passes = [each for each in forwards_in(epoch) if each.inputs]
+        names = [[row.tobytes() for row in np.round(sketches_of(each), 4)] for each in passes]
+        by_run.setdefault(epoch[0].run_index, []).append(names)
+    return list(by_run.values())
+
+
+def _by_index(ledger: Ledger, _: int) -> list[Run]:
+    """Return those of the first dataset, in the epochs of its DataLoaders."""
+    by_epoch: dict[int, dict[int, list[list[Any]]]] = {}
+    for step in ledger.steps:
+        for each in step.asked:
+            if each.source == 0:
+                by_epoch.setdefault(step.run_index, {}).setdefault(each.epoch, []).append(list(each.indexes))
+    return [list(run.values()) for run in by_epoch.values()]
+
+
+def _likenesses(runs: list[Run]) -> Iterator[_Likeness]:
     """Compare each epoch with those after it in the same run; a new run may well repeat an old one.
 
-    Targets that occur more than once in an epoch are left out: they do not identify an item.
+    What occurs more than once in an epoch is left out: it does not identify an item.
     """
-    by_run: dict[int, list[list[tuple[Any, ...]]]] = {}  # for each epoch, the targets of each batch
-    for epoch in epochs(ledger, steps):
-        batches = [forward.targets or () for forward in forwards_in(epoch)]
-        count = Counter(chain(*batches))
-        unique = [tuple(each for each in batch if count[each] == 1) for batch in batches]
-        by_run.setdefault(epoch[0].run_index, []).append(unique)
-    for of_run in by_run.values():
+    for run in runs:
+        counts = [Counter(chain(*epoch)) for epoch in run]
+        of_run = [
+            [[each for each in batch if count[each] == 1] for batch in epoch]
+            for epoch, count in zip(run, counts, strict=True)
+        ]
         for before, after in combinations(of_run, 2):
             common = set(chain(*before)) & set(chain(*after))
             if len(common) >= MIN_COUNT:

@@ -191,7 +191,7 @@ class RunningScripts(ExitStack):
             if self.plan:
                 epoch = self.epoch(self.original, step)
                 self.plan.original_s = epoch.seconds
-                self.samples_of_original.add([epoch], step)
+                self.samples_of_original.add([epoch])
                 self.samples_of_original.take(self.original)
             trained = self.ranks.epoch(step)
             self.candidate_s = trained[0].seconds
@@ -199,7 +199,7 @@ class RunningScripts(ExitStack):
                 self.plan.candidate_s = min(self.plan.candidate_s or math.inf, trained[0].seconds)
             self.replaced_clocks.update(*(epoch.report.replaced_clocks for epoch in trained))
             self.steps_taken.append(trained[0].report.steps)
-            self.samples.add(trained, step)
+            self.samples.add(trained)
 
     def align(self) -> None:
         """Let the script that is behind train until both have trained for the same number of epochs.

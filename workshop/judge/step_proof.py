@@ -168,11 +168,11 @@ class SampledSteps:
         """The steps in which the original comes to something else, perhaps as it counts its steps."""
         return [step for step in self.steps if step.result and not step.is_settled and differs(step.result)]
 
-    def add(self, epochs: Sequence[TimedEpoch], step: int) -> None:
-        """Add the step of an epoch that was to be recorded, given its number there, if all ranks have recorded it."""
+    def add(self, epochs: Sequence[TimedEpoch]) -> None:
+        """Add the step of an epoch that was to be recorded, if all ranks have recorded it."""
         files = [epoch.sample for epoch in epochs if epoch.sample]
         if len(files) == len(epochs):
-            self.steps.append(SampledStep(files, epochs[0].first_step + step))
+            self.steps.append(SampledStep(files, epochs[0].first_step + (epochs[0].report.sampled_step or 0)))
 
     def take(self, original: JudgedScript) -> None:
         """Have the original take the steps that it has not taken yet."""

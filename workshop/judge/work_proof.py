@@ -14,7 +14,8 @@ from statistics import mean
 import numpy as np
 
 from workshop.judge.input_proof import check_inputs
-from workshop.judge.inputs import MAX_ITEMS
+from workshop.judge.asked_proof import check_asked
+from workshop.judge.inputs import may_be_alike
 from workshop.judge.ledger import Ledger, epochs, forwards_in, targets_in
 from workshop.judge.optimizer_proof import check_optimizer, check_other_optimizers
 from workshop.judge.order_proof import check_order
@@ -22,7 +23,7 @@ from workshop.judge.picture_proof import PICTURE_CHECKS, check_reads
 from workshop.judge.reasons import UNSEEN, Reason, ReasonKind
 from workshop.judge.step_proof import check_recomputed
 from workshop.judge.transform_proof import MAX_BY_CHANCE, TRANSFORM_CHECKS, dimensions
-from workshop.judge.two_samples import MAX_DEVIATIONS, RARE, TOO_RARE, Strata
+from workshop.judge.two_samples import MAX_DEVIATIONS
 from workshop.probe.events import MAX_TARGETS
 
 MIN_SIZE = 0.9
@@ -139,7 +140,7 @@ def differences(
     ]
     if not complaints:  # what follows would only repeat these
         complaints = [*check_reads(*both, wasted_time_s)]
-        for check in (*TRANSFORM_CHECKS, *PICTURE_CHECKS, check_order, check_inputs, check_progress, check_recomputed):
+        for check in (*TRANSFORM_CHECKS, *PICTURE_CHECKS, check_asked, check_order, check_inputs, check_progress, check_recomputed):
             complaints += check(*both)
     return sorted(complaints, key=lambda reason: reason.is_unseen)
 
@@ -213,7 +214,7 @@ def check_batches(original: Ledger, candidate: Ledger) -> Iterator[Reason]:
     if len(our_shapes) > 1:  # as of padded sentences
         if mean(sizes) < MIN_SIZE * mean(our_sizes):
             yield WorkReason.SMALLER_INPUTS(candidate=mean(sizes), original=mean(our_sizes))
-        elif not _may_be_alike(our_sizes, sizes):
+        elif not may_be_alike(our_sizes, sizes):
             quarters = [np.quantile(each, [0.25, 0.75]) for each in (sizes, our_sizes)]
             yield WorkReason.OTHER_SIZES(candidate=quarters[0], original=quarters[1])
     elif others := [each.shape[1:] for each in candidate.forwards if each.shape[1:] not in our_shapes]:
@@ -223,7 +224,7 @@ def check_batches(original: Ledger, candidate: Ledger) -> Iterator[Reason]:
     vary = len(set(our_items)) > 2  # not only the last batch is smaller, as where a batch has so many words
     if not vary and theirs.shape[0] != ours.shape[0]:
         yield WorkReason.OTHER_BATCH_SIZE(candidate=theirs.shape[0], original=ours.shape[0])
-    elif not _may_be_alike(our_items, items) if vary else mean(items) < (1 - MAX_BY_CHANCE) * mean(our_items):
+    elif not may_be_alike(our_items, items) if vary else mean(items) < (1 - MAX_BY_CHANCE) * mean(our_items):
         yield WorkReason.SMALLER_BATCHES(candidate=mean(items), original=mean(our_items))
     yield from _check_types(original, candidate)
     per_item, of_original = (mean(_targets_per_item(of) or [0.0]) for of in (candidate, original))
@@ -252,18 +253,6 @@ def _check_types(original: Ledger, candidate: Ledger) -> Iterator[Reason]:
     lower = sum(each.autocast for each in candidate.forwards)
     if lower and not any(each.autocast for each in original.forwards):
         yield WorkReason.AUTOCAST(where=_in_passes(lower, count))
-
-
-def _may_be_alike(ours: Sequence[float], theirs: Sequence[float]) -> bool:
-    """Return whether figures of the passes may come from the same source; the original's epochs may be unlike, too."""
-
-    def chance(one: Sequence[float], other: Sequence[float]) -> float:
-        one, other = one[:MAX_ITEMS], other[:MAX_ITEMS]
-        strata = Strata.of_all(len(one), np.arange(len(one) + len(other)))
-        return strata.chance_of_figures(np.array([*one, *other], np.float64))
-
-    half = len(ours) // 2
-    return chance(ours, theirs) >= TOO_RARE or chance(ours[:half], ours[half:]) <= RARE
 
 
 def check_items(original: Ledger, candidate: Ledger, items: int) -> Iterator[Reason]:

@@ -10,6 +10,7 @@ import torch
 from torch.utils.data import DataLoader
 
 from workshop.probe.internals import names_of, tree_flatten
+from workshop.probe.item_addresses import Address
 
 MAX_RECENT = 8
 """A script may load this many batches ahead."""
@@ -23,6 +24,7 @@ class _Batch:
     leaves: list[Any]
     places: Any
     """Where in the batch the leaves are."""
+    address: Address | None
 
     @property
     def kind(self) -> list[Any]:
@@ -62,7 +64,7 @@ class BatchUse:
         self._recent: deque[_Batch] = deque(maxlen=MAX_RECENT)
         self._number = itertools.count()
 
-    def load(self, batch: Any, in_training_thread: bool, source: int = 0) -> None:
+    def load(self, batch: Any, in_training_thread: bool, source: int = 0, address: Address | None = None) -> None:
         """Note a batch that was handed out."""
         self.last = self.last_of[source] = batch
         self.loaded += in_training_thread
@@ -70,7 +72,7 @@ class BatchUse:
         shapes = [leaf.shape[1:] if isinstance(leaf, torch.Tensor) else None for leaf in leaves]
         self.varies |= shapes != self._shapes.setdefault(source, shapes)
         self._shapes[source] = shapes
-        self._recent.append(_Batch(next(self._number), [_weak(leaf) for leaf in leaves], places))
+        self._recent.append(_Batch(next(self._number), [_weak(leaf) for leaf in leaves], places, address))
 
     def use(self, tensor: torch.Tensor) -> None:
         """Note the batch that this tensor, or one with the same values, comes from."""

@@ -133,6 +133,14 @@ class LoaderStarted(Event):
     """Batches that its workers load before they are asked for."""
     drops: bool = False
     """Whether some items are left out of each epoch, as they do not fill a batch."""
+    batches: int | None = None
+    """How many batches it says that an epoch has; None if it does not say."""
+    items: int | None = None
+    """How many items, as its sampler says; None if that does not say, or draws no single items."""
+    of: int | None = None
+    """How many items its dataset has; None if that does not say."""
+    source: int = 0
+    """Stands for the dataset, as in `AskedFor`."""
 
 
 @dataclass(frozen=True)
@@ -215,6 +223,27 @@ class ForwardPass:
 
 
 @dataclass(frozen=True)
+class AskedFor:
+    """The indexes by which a DataLoader has asked its dataset for the items of a batch."""
+
+    source: int
+    """Stands for the dataset: 0 for the first one that was loaded to train on."""
+    epoch: int
+    """How many times a DataLoader of this dataset had begun an epoch of the training."""
+    indexes: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class SamplerDrawn(Event):
+    """Indexes were drawn beside the training, by a copy of the sampler, because the judge has asked for items."""
+
+    indexes: tuple[int, ...]
+    """Those that came; none if all came equally often, as if each comes once in an epoch."""
+    counts: tuple[int, ...]
+    """How often each of them came."""
+
+
+@dataclass(frozen=True)
 class ItemsDrawn(Event):
     """Items were drawn from the dataset beside the training, because the judge has asked for them."""
 
@@ -250,5 +279,7 @@ class StepTaken(Event):
     """How many steps of others the script's loop had taken before in this run: a counter in it has gone on."""
     without_gradients: int = 0
     """The number of items that entered any model without gradients, or to validate, since the last step."""
+    asked: tuple[AskedFor, ...] = ()
+    """What was asked for, of each batch that came in this step, where it is known."""
     other_inputs: tuple[ForwardPass, ...] = ()
     """What else entered the model, and what entered others: a few tensors that no module of the script has made."""

@@ -21,6 +21,7 @@ from workshop.probe.events import BatchCopied, LoaderStarted
 from workshop.probe.followed_training import FollowedTraining
 from workshop.probe.hooks import TrainingHooks
 from workshop.probe.internals import is_transformed, tree_leaves
+from workshop.probe.item_addresses import Addresses
 from workshop.probe.judge_talk import JudgeTalk
 from workshop.probe.listener import Listener
 from workshop.probe.messages import ProbeFault
@@ -40,7 +41,8 @@ class EvidenceRecorder(Listener):
     def __init__(self, config: ProbeConfig, judge: Connection, events: EventFile) -> None:
         assert config.judged
         self.judge, self.events = judge, events
-        self.hooks = TrainingHooks(self, ActivityListener(config.folder))
+        addresses = Addresses(lambda: self.epoch.length.share_seeded)
+        self.hooks = TrainingHooks(self, ActivityListener(config.folder), addresses=addresses)
         self.training = FollowedTraining()
         recorder = StepRecorder(Path(config.folder), config.judged.sample_step, self.hooks.clock.leave_out)
         self.epoch = NotedEpoch(config.judged, self.training, recorder, StepWriter(events, config.run_index))
@@ -64,11 +66,17 @@ class EvidenceRecorder(Listener):
         self.before_batch()
         if not self.training.trains():
             return
-        self.epoch.length.loader_began(loader)
-        self.epoch.batches.loader = loader
-        kept = {"workers": loader.num_workers, "persistent": loader.persistent_workers, "drops": _drops_items(loader)}
-        kept["ahead"] = loader.num_workers * (loader.prefetch_factor or 0)
-        self.events.write(LoaderStarted, **kept)
+        self.events.write(
+            LoaderStarted,
+            workers=loader.num_workers,
+            persistent=loader.persistent_workers,
+            ahead=loader.num_workers * (loader.prefetch_factor or 0),
+            drops=_drops_items(loader),
+            batches=_length(loader),
+            items=_items(loader),
+            of=_length(loader.dataset),
+            source=self.epoch.loader_began(loader),
+        )
 
     def before_batch(self) -> None:
         """A batch is asked for: if it is one to train on, the step before is over."""
@@ -79,7 +87,8 @@ class EvidenceRecorder(Listener):
         """Remember the batch, and the random states as it comes."""
         self.training.in_validation = not self.training.trains()
         if not self.talk.retaking and not self.training.in_validation:
-            self.epoch.load(batch, self.hooks.clock.is_training_thread(), self.hooks.loading.source)
+            loading = self.hooks.loading
+            self.epoch.load(batch, self.hooks.clock.is_training_thread(), loading.source, loading.address)
 
     def on_copy(self, tensor: torch.Tensor, result: torch.Tensor) -> None:
         """Note the copy of a batch, or of its targets; what is copied before the training begins is the model."""
@@ -242,6 +251,22 @@ def _drops_items(loader: DataLoader[Any]) -> bool:
         return bool(loader.drop_last and loader.batch_size and len(loader.sampler) % loader.batch_size)
     except TypeError:  # of an iterable dataset
         return False
+
+
+def _length(sized: Any) -> int | None:
+    try:
+        return len(sized)
+    except TypeError:  # of an iterable dataset, or a sampler without end
+        return None
+
+
+def _items(loader: DataLoader[Any]) -> int | None:
+    """Return how many items an epoch of a DataLoader has; None if it does not draw single ones, or does not say."""
+    size = getattr(loader.batch_sampler, "batch_size", None)
+    items = _length(getattr(loader.batch_sampler, "sampler", None))
+    if not size or items is None:
+        return None
+    return items // size * size if loader.drop_last else items
 
 
 def _items_of(inputs: tuple[Any, ...], options: dict[str, Any]) -> int:

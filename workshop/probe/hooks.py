@@ -15,7 +15,8 @@ from torch.optim.optimizer import Optimizer, register_optimizer_step_post_hook, 
 from torch.utils.data import DataLoader
 
 from workshop.probe.audience import Audience
-from workshop.probe.internals import is_traced, loader_iterators
+from workshop.probe.internals import fetcher_class, is_traced, loader_iterators
+from workshop.probe.item_addresses import Addresses
 from workshop.probe.listener import Listener
 from workshop.probe.loader_hooks import LoaderHooks
 from workshop.probe.log import log
@@ -37,6 +38,10 @@ binary_cross_entropy_with_logits gaussian_nll_loss
 class TrainingHooks:
     """The hooks, for the process that makes them and its training thread.
 
+    Args:
+        listeners: hear of the training.
+        addresses: notes by which indexes each batch was asked for; None if nobody wants to know.
+
     Attributes:
         audience: the listeners.
         clock: cuts the time of the training thread into phases.
@@ -45,7 +50,8 @@ class TrainingHooks:
         steps: counts the training steps.
     """
 
-    def __init__(self, *listeners: Listener) -> None:
+    def __init__(self, *listeners: Listener, addresses: Addresses | None = None) -> None:
+        self._addresses = addresses
         self.audience = Audience(listeners, self._give_up, self._go_on_in_fork)
         self.clock = PhaseClock()
         self.steps = StepCounter()
@@ -79,6 +85,9 @@ class TrainingHooks:
         self._wrap(DataLoader, "__iter__", self._iterate)
         for kind in loader_iterators()[1:]:
             self._wrap(kind, "__next__", self.loading.load)
+        if self._addresses:
+            self._wrap(loader_iterators()[0], "_next_index", self._addresses.ask)
+            self._wrap(fetcher_class(), "fetch", self._addresses.fetch)
         log("the hooks into the training are in place")
 
     def remove(self) -> None:

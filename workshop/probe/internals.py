@@ -44,6 +44,8 @@ INTERNALS = (
     Internal(_LOADER, "_MultiProcessingDataLoaderIter.__next__", "batches of workers are not seen"),
     Internal(_LOADER, "_BaseDataLoaderIter.__next__", "--seconds does not count from the second batch"),
     Internal(_LOADER, "_BaseDataLoaderIter._num_yielded", "epochs from memory do not know where they end"),
+    Internal(_LOADER, "_BaseDataLoaderIter._next_index", "which items a step is taken with is not known"),
+    Internal(_LOADER, "_MultiProcessingDataLoaderIter._send_idx", "the items of a second epoch are taken for others"),
     Internal(_LOADER, "DataLoader._iterator", "copies of a DataLoader share its workers"),
     Internal(_LOADER, "_MultiProcessingDataLoaderIter._shutdown_workers", "the time to end workers is not told"),
     Internal(WORKER_MODULE, WORKER_LOOP, "workers are not sampled"),
@@ -90,6 +92,18 @@ def batches_yielded(iterator: Any) -> int:
     """Return how many batches an iterator of a DataLoader has handed out in this epoch."""
     number: int = iterator._num_yielded
     return number
+
+
+def batches_asked(iterator: Any) -> int | None:
+    """Return how many batches an iterator had asked workers for in this epoch; None for one without workers."""
+    return getattr(iterator, "_send_idx", None)
+
+
+def fetcher_class() -> Any:
+    """Return the class that loads the items of a batch, given their indexes."""
+    from torch.utils.data._utils import fetch
+
+    return fetch._MapDatasetFetcher
 
 
 def drop_iterator(loader: Any) -> None:

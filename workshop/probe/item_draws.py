@@ -7,6 +7,7 @@ this process. In the worker, no time is slept, and no events are written.
 import itertools
 import math
 import random
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from time import monotonic  # the script may replace that of the module
 from typing import Any
@@ -16,7 +17,7 @@ from torch.utils.data import DataLoader, IterableDataset
 
 from workshop.probe import event_file, opened_files
 from workshop.probe.event_file import EventFile
-from workshop.probe.events import ForwardPass, ItemsDrawn
+from workshop.probe.events import ForwardPass, ItemsDrawn, SamplerDrawn
 from workshop.probe.internals import tree_leaves
 from workshop.probe.loader_epochs import copied_sampler, own_generator
 from workshop.probe.messages import DrawItems, DrawnItems
@@ -27,6 +28,10 @@ from workshop.probe.training_state import random_states, set_random_states
 
 TIMEOUT_S = 20.0
 """Seconds, at most, for a batch: a worker that needs longer hangs, as after a fork in the midst of something."""
+
+
+MAX_BATCHES, MAX_SAMPLER_EPOCHS, MAX_SAMPLED = 10_000, 20, 100_000
+"""What a sampler draws beside the training: batches of an epoch, at most; epochs, and about so many indexes."""
 
 
 class LoadedBatch:
@@ -83,8 +88,10 @@ def draw_items(loaded: LoadedBatch, message: DrawItems, events: EventFile) -> Dr
         states = random_states()
         try:
             batches = _batches_of(loader)
+            counts = _counts_of(loader)
         finally:
             set_random_states(states)
+        events.write(SamplerDrawn, indexes=tuple(counts), counts=tuple(counts.values()))
         again = random.Random(0).sample(batches, min(len(batches), message.batches_again))
         for number in range(message.times):
             for numbers, batch in _loaded(loader, again if number else batches):
@@ -123,11 +130,22 @@ Numbered = list[tuple[int, Any]]
 """Items of a batch: the number of each in the epoch, and the index by which the dataset knows it."""
 
 
-def _batches_of(loader: DataLoader[Any], most: int = 10_000) -> list[Numbered]:
+def _batches_of(loader: DataLoader[Any]) -> list[Numbered]:
     """Return the batches of an epoch, as a copy of the loader's sampler draws them."""
     sampler = copied_sampler(loader.batch_sampler, loader.dataset)
     numbers = itertools.count()
-    return [[(next(numbers), index) for index in batch] for batch in itertools.islice(sampler or (), most)]
+    return [[(next(numbers), index) for index in batch] for batch in itertools.islice(sampler or (), MAX_BATCHES)]
+
+
+def _counts_of(loader: DataLoader[Any]) -> Counter[int]:
+    """Return how often each index comes in some epochs; empty if all come equally often, or are no numbers."""
+    sampler = copied_sampler(loader.batch_sampler, loader.dataset)
+    counts: Counter[int] = Counter()
+    for _ in range(MAX_SAMPLER_EPOCHS):
+        counts.update(int(index) for batch in itertools.islice(sampler, MAX_BATCHES) for index in batch)
+        if counts.total() > MAX_SAMPLED:
+            break
+    return counts if len(set(counts.values())) > 1 else Counter()
 
 
 def _loaded(loader: DataLoader[Any], batches: list[Numbered]) -> Iterator[tuple[tuple[int, ...], Any]]:

@@ -67,6 +67,7 @@ class JudgeTalk:
                 steps=steps,
                 phases=phases,
                 sample=recorder.save(),
+                sampled_step=recorder.sample_step,
                 replaced_clocks=replaced_clocks(),
                 from_memory=self._hooks.loading.batches.replayed,
                 copy_trace=copies,

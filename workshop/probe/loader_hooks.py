@@ -9,6 +9,7 @@ from torch.utils.data import DataLoader
 from workshop.probe.audience import Audience
 from workshop.probe.batch_store import BatchStore
 from workshop.probe.changed_loaders import ChangedLoaders
+from workshop.probe.item_addresses import Address, next_address
 from workshop.probe.loader_epochs import NO_BATCH, Epoch, LoaderEpochs, loader_of
 from workshop.probe.messages import FromMemory, KeepBatches, LoadWith, SetStage
 from workshop.probe.noted_settings import loader_number, site_of
@@ -34,6 +35,7 @@ class LoaderHooks:
         in_evaluation: whether it was, with gradients switched on.
         asked: the number of the DataLoader that was asked for a batch last; -1 for another iterator.
         source: stands for its dataset: a script may make a DataLoader for each epoch.
+        address: that of the last batch; None if it is not known, or not noted.
     """
 
     def __init__(
@@ -45,6 +47,7 @@ class LoaderHooks:
         self.loaders = ChangedLoaders(self.batches)
         self.of_validation = self.in_evaluation = False
         self.asked, self.source = -1, 0
+        self.address: Address | None = None
         self._trains = set[object]()
         self._own_threads = 0  # while others are tried
 
@@ -90,6 +93,7 @@ class LoaderHooks:
     def _ask(self, source: Any) -> None:
         """Note which DataLoader is asked for a batch, given it or its iterator."""
         loader = source if isinstance(source, DataLoader) else loader_of(source)
+        self.address = None
         self.asked, self.source = (loader_number(loader), id(loader.dataset)) if loader is not None else (-1, 0)
         if self.in_evaluation and self.is_of_training(self.asked):
             self._clock.validate(False)
@@ -131,6 +135,8 @@ class LoaderHooks:
             with self._audience:
                 self.epochs.ended(iterator)
             raise
+        with self._audience:
+            self.address = next_address(iterator)
         self._got(batch)
         if self.batches.keeping and not self.of_validation:
             with self._audience:

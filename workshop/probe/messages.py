@@ -189,6 +189,8 @@ class EpochReport:
     """True if the script ended in the middle of the epoch, and nobody waits."""
     whole_steps: int | None = None
     """The number of steps in the DataLoader's whole epoch, if this one was cut; None if it was not, or not known."""
+    sampled_step: int | None = None
+    """The number in the epoch, from 0, of the step that was recorded: the one that was asked for, or one soon after."""
 
 
 @dataclass(frozen=True)

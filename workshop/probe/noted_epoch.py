@@ -1,6 +1,8 @@
 """The steps of an epoch as they are noted for the judge: how many there are, and where each of them begins and ends."""
 
 import math
+import os
+from collections import Counter
 from time import monotonic  # the script may replace that of the module
 from typing import Any
 from weakref import ref
@@ -11,13 +13,17 @@ from torch.optim.optimizer import Optimizer
 from torch.utils.data import DataLoader
 
 from workshop.probe.batch_use import BatchUse
-from workshop.probe.events import ParameterGroup
+from workshop.probe.events import AskedFor, ParameterGroup
 from workshop.probe.followed_training import FollowedTraining
+from workshop.probe.item_addresses import Address
 from workshop.probe.noted_step import NotedPass, NotedStep, StepWriter, item_of
 from workshop.probe.optimizers import plain_settings
 from workshop.probe.recorded_step import StepRecorder
 from workshop.probe.settings import MAX_EPOCH_STEPS, JudgedRun
 from workshop.probe.sharding import inner_optimizer, whole
+
+SHARE_SEEDED = 1 / 8
+"""Share of the batches, at least, whose draws for items are seeded, which takes 20 microseconds for each item."""
 
 MAX_OTHER_INPUTS = 4
 """So many inputs beside those of the model's first argument are noted in a step."""
@@ -40,6 +46,8 @@ class NotedEpoch:
         self.last_stepped: set[nn.Parameter] = set()  # in the last step
         self.retaken = 0  # so often the loop has taken a recorded step
         self._steps_to_go: int | None = None  # until the script waits; None for an epoch
+        self._sources: dict[int, int] = {}  # the number of each dataset
+        self._epochs: Counter[int] = Counter()  # of the DataLoaders of each dataset
         self._carried = NotedStep()  # the beginning of the first step of the next epoch
         self._outputs: dict[int, ref[torch.Tensor]] = {}  # of all modules in this step, by where their memory begins
 
@@ -47,13 +55,36 @@ class NotedEpoch:
         """Whether the step that is under way, or over but for other models, is the one that the judge asks for."""
         return self.recorder.wants(len(self.steps) - self.is_over)
 
-    def load(self, batch: Any, in_training_thread: bool, source: int) -> None:
-        """Note a batch that was handed out, what stands for its dataset, and the random states as it comes."""
+    def loader_began(self, loader: DataLoader[Any]) -> int:
+        """Note that a DataLoader begins an epoch of the training; return the number of its dataset."""
+        self.length.loader_began(loader)
+        self.batches.loader = loader
+        number = self._sources.setdefault(id(loader.dataset), len(self._sources))
+        self._epochs[number] += 1
+        return number
+
+    def load(self, batch: Any, in_training_thread: bool, source: int, address: Address | None) -> None:
+        """Note a batch that was handed out, with its address, and the random states as it comes.
+
+        The step that is recorded had better be one whose draws for items were seeded.
+        """
         self.length.batch_taken()
-        self.batches.load(batch, in_training_thread, source)
+        self.batches.load(batch, in_training_thread, source, address)
+        if address:
+            number = self._sources.get(source, 0)
+            self.step.asked.append(AskedFor(number, self._epochs[number], address.indexes))
         if in_training_thread and self.recorder.wants(len(self.steps)):
+            is_first = not self.batches.kept
+            if is_first and address and address.seed is None and self.length.share_seeded and not self._is_last():
+                self.recorder.sample_step = len(self.steps) + 1
+                return
             self.recorder.note_beginning()
             self.batches.kept.append(batch)
+
+    def _is_last(self) -> bool:
+        """Return whether the step that is under way is the last one of the epoch, as far as that is known."""
+        steps = self._steps_to_go or self.length.steps or self.length.batches
+        return steps is None or len(self.steps) + 1 >= steps
 
     def enter(self, tensors: list[torch.Tensor]) -> None:
         """Note what enters the model."""
@@ -198,25 +229,33 @@ class EpochLength:
 
     Attributes:
         steps: the number of steps; None as long as it is not known.
+        batches: those of an epoch of the DataLoader that began last; None as long as it is not known.
     """
 
     def __init__(self, steps: int | None, max_s: float | None) -> None:
         self.steps, self._max_s = steps, max_s
         self._began_s = 0.0  # the end of the first step: how long it took to start workers, or to compile, says little
-        self._batches: int | None = None  # of the DataLoader that began last
+        self.batches: int | None = None
         self._loaders_begun = self._batches_taken = 0  # since the run began
 
     def loader_began(self, loader: DataLoader[object]) -> None:
         """A DataLoader begins an epoch of the training."""
         try:
-            self._batches = len(loader)
+            self.batches = len(loader)
         except TypeError:  # of an iterable dataset
-            self._batches = None
+            self.batches = None
         self._loaders_begun += 1
 
     def batch_taken(self) -> None:
         """A DataLoader has handed out a batch to the training."""
         self._batches_taken += 1
+
+    @property
+    def share_seeded(self) -> float:
+        """The share of the batches whose draws for items are seeded: every eighth, and of a short epoch two or so."""
+        if int(os.environ.get("WORLD_SIZE", "1")) > 1:  # ranks would have to record the same step
+            return 0.0
+        return max(SHARE_SEEDED, min(1.0, 2 / (self.steps or self.batches or MAX_EPOCH_STEPS)))
 
     def step_ended(self, steps: int) -> None:
         """A step of the first epoch is over, in which there were so many; perhaps the epoch is, too."""
@@ -231,13 +270,13 @@ class EpochLength:
         Once half of a short DataLoader has gone by, the other half is waited for: the last batch may be a special one.
         """
         is_long = monotonic() - self._began_s > (self._max_s or MAX_EPOCH_S)
-        if self._batches and self._batches <= MAX_EPOCH_STEPS:
-            cut = is_long and self._max_s and MIN_STEPS <= steps < self._batches / 2
-            return bool(cut) or steps == self._batches
+        if self.batches and self.batches <= MAX_EPOCH_STEPS:
+            cut = is_long and self._max_s and MIN_STEPS <= steps < self.batches / 2
+            return bool(cut) or steps == self.batches
         return steps >= (MIN_STEPS if is_long else MAX_EPOCH_STEPS)
 
     def whole_steps(self, steps: int) -> int | None:
         """Return how many steps the DataLoader's epoch would have had, if the run's first epoch ends before it does."""
-        if self._loaders_begun != 1 or not self._batches or not 0 < self._batches_taken < self._batches:
+        if self._loaders_begun != 1 or not self.batches or not 0 < self._batches_taken < self.batches:
             return None
-        return math.ceil(self._batches * steps / self._batches_taken)
+        return math.ceil(self.batches * steps / self._batches_taken)

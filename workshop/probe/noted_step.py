@@ -12,7 +12,7 @@ from typing import Any
 import torch
 
 from workshop.probe.event_file import EventFile
-from workshop.probe.events import SKETCH, ForwardPass, InputRows, ParameterGroup, Signatures, StepTaken, WholeItem
+from workshop.probe.events import SKETCH, AskedFor, ForwardPass, InputRows, ParameterGroup, Signatures, StepTaken, WholeItem
 from workshop.probe.signature import encode, signature, values_of_items
 from workshop.probe.spots import Spots, SpotValues, moved
 
@@ -207,6 +207,7 @@ class NotedStep:
 
     forwards: list[NotedPass] = field(default_factory=list)
     other_inputs: list[NotedPass] = field(default_factory=list)  # see `StepTaken`
+    asked: list[AskedFor] = field(default_factory=list)
     backwards: int = 0
     without_gradients: int = 0  # items that entered any model so, or to validate
     parameter: torch.Tensor | None = None
@@ -234,6 +235,7 @@ class StepWriter:
             StepTaken,
             forwards=tuple(each.fetch() for each in step.forwards),
             other_inputs=tuple(each.fetch() for each in step.other_inputs),
+            asked=tuple(step.asked),
             backwards=step.backwards,
             without_gradients=step.without_gradients,
             parameter=some,
@@ -244,4 +246,4 @@ class StepWriter:
             run_index=self._run_index,
             retaken=step.retaken,
         )
-        self._last = replace(step, forwards=[], other_inputs=[])
+        self._last = replace(step, forwards=[], other_inputs=[], asked=[])

@@ -1,0 +1,132 @@
+"""The address of a batch: by which indexes a DataLoader has asked its dataset for the items, and with what seed.
+
+An iterator of a DataLoader asks for indexes in the process of the training, and hands the batches out in the same
+order, whoever loads them. Of some batches, the indexes carry a seed: as the dataset goes through them, torch, NumPy and
+Python begin to draw anew for each item. Another script's dataset can then draw the same.
+"""
+
+import random
+import sys
+from collections import deque
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from workshop.probe.internals import batches_asked
+
+_ASKED = "_workshop_asked"
+
+MAX_INDEXES = 4096
+"""Indexes of a batch, at most, that are noted."""
+
+_dice = random.SystemRandom()  # the script's own draws stay
+
+
+@dataclass(frozen=True)
+class Address:
+    """By which indexes the items of a batch were asked for."""
+
+    indexes: tuple[int, ...]
+    seed: int | None = None
+    """What the draws for the items began with; None if they went on from those before."""
+
+
+class SeededIndexes(list[int]):
+    """The indexes of a batch. Whoever goes through them has the random generators seeded before each of them.
+
+    After the last one, they are seeded once more, for what is drawn for the batch as a whole.
+    """
+
+    def __init__(self, indexes: list[int], seed: int) -> None:
+        super().__init__(indexes)
+        self.seed = seed
+
+    def __iter__(self) -> Iterator[int]:
+        for index in super().__iter__():
+            _seed(hash((self.seed, index)))
+            yield index
+        _seed(self.seed)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return SeededIndexes, (list(super().__iter__()), self.seed)
+
+
+def _seed(seed: int) -> None:
+    torch.default_generator.manual_seed(seed % 2**63)
+    random.seed(seed)
+    if numpy := sys.modules.get("numpy"):
+        numpy.random.seed(seed % 2**32)
+
+
+class Addresses:
+    """Notes what DataLoaders ask for.
+
+    Args:
+        share_seeded: returns which share of the batches gets a seed.
+    """
+
+    def __init__(self, share_seeded: Callable[[], float]) -> None:
+        self._share_seeded = share_seeded
+
+    def ask(self, original: Callable[..., Any], iterator: Any) -> Any:
+        """An iterator draws the indexes of a batch from its sampler."""
+        indexes, asked = original(iterator), _asked(iterator)
+        if batches_asked(iterator) == 0:  # one that persists begins another epoch
+            asked.clear()
+        address = _address(indexes)
+        if address and type(indexes) is list and _dice.random() < self._share_seeded():
+            seed = _dice.randrange(2**60)
+            address, indexes = Address(address.indexes, seed), SeededIndexes(indexes, seed)
+        asked.append(address)
+        return indexes
+
+    def fetch(self, original: Callable[..., Any], fetcher: Any, indexes: Any) -> Any:
+        """The items of a batch are loaded; what the training draws afterwards is not touched by their seed."""
+        if not isinstance(indexes, SeededIndexes):
+            return original(fetcher, indexes)
+        states = _states()
+        try:
+            return load_seeded(original, fetcher, indexes)
+        finally:
+            _set_states(states)
+
+
+def load_seeded(fetch: Callable[..., Any], fetcher: Any, indexes: SeededIndexes) -> Any:
+    """Load a batch; a dataset that takes all indexes at once has its random generators seeded, too."""
+    _seed(indexes.seed)
+    return fetch(fetcher, indexes)
+
+
+def next_address(iterator: Any) -> Address | None:
+    """Return the address of the batch that an iterator has just handed out; None if it is not known."""
+    asked = _asked(iterator)
+    return asked.popleft() if asked and getattr(iterator, "_in_order", True) else None
+
+
+def _asked(iterator: Any) -> deque[Address | None]:
+    found: deque[Address | None] = iterator.__dict__.setdefault(_ASKED, deque())
+    return found
+
+
+def _address(indexes: Any) -> Address | None:
+    """Return the address that indexes are; None if they are no numbers, as of an iterable dataset."""
+    try:
+        some = indexes if isinstance(indexes, list | tuple) else [indexes]
+        numbers = tuple(index.__index__() for index in some)
+    except (AttributeError, TypeError, ValueError, RuntimeError):
+        return None
+    return Address(numbers) if 0 < len(numbers) <= MAX_INDEXES else None
+
+
+def _states() -> tuple[Any, Any, Any]:
+    numpy = sys.modules.get("numpy")
+    return torch.default_generator.get_state(), random.getstate(), numpy.random.get_state() if numpy else None
+
+
+def _set_states(states: tuple[Any, Any, Any]) -> None:
+    torch.default_generator.set_state(states[0])
+    random.setstate(states[1])
+    if states[2] is not None:
+        sys.modules["numpy"].random.set_state(states[2])
