@@ -15,7 +15,7 @@ def test_a_batch_that_is_joined_with_another_is_of_its_step() -> None:
         use.load(batch, in_training_thread=True, source=source)
         use.kept.append(batch)
     use.use(use.last[1])
-    assert [len(each) for each in use.leaves()] == [1, 2]
+    assert [len(each) for each in use.recorded()[0]] == [1, 2]
     assert not use.varies
     assert [len(use.last_of[source]) for source in (1, 2)] == [1, 2]
     use.next_step()
@@ -25,7 +25,7 @@ def test_a_batch_that_is_joined_with_another_is_of_its_step() -> None:
     current = use.last
     use.load([torch.zeros(4, 3)], in_training_thread=True, source=1)
     use.use(current[0])
-    [[(_, value)]] = use.leaves()
+    [[(_, value)]], _ = use.recorded()
     assert torch.equal(value, current[0])
 
 

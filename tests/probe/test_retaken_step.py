@@ -84,7 +84,7 @@ class Loop:
         return step.end()
 
     def retake(self, *samples: Path, is_plain: bool = True, **how: Any) -> Recomputation:
-        attempts, batches = recompute(samples, self.state), BatchUse()
+        attempts, batches = recompute(samples, self.state, {}), BatchUse()
         batches.last, batches.is_plain = self.last, is_plain
         try:
             attempt = next(attempts)
@@ -277,7 +277,7 @@ def test_a_batch_is_found_by_what_enters_the_model() -> None:
     for batch in (first, second):
         use.load(batch, in_training_thread=False)
     use.use(first["x"].clone())  # type: ignore[attr-defined]
-    [leaves] = use.leaves()
+    [leaves], _ = use.recorded()
     assert torch.equal(dict(leaves)["['x']"], first["x"])  # type: ignore[call-overload]
     assert (dict(leaves)["['y'][0]"], dict(leaves)["['y'][1]"]) == (1, "two")
     use.next_step()

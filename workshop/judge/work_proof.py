@@ -16,6 +16,7 @@ import numpy as np
 from workshop.judge.input_proof import check_inputs
 from workshop.judge.asked_proof import check_asked
 from workshop.judge.inputs import may_be_alike
+from workshop.judge.item_proof import check_made_anew
 from workshop.judge.ledger import Ledger, epochs, forwards_in, targets_in
 from workshop.judge.optimizer_proof import check_optimizer, check_other_optimizers
 from workshop.judge.order_proof import check_order
@@ -25,6 +26,9 @@ from workshop.judge.step_proof import check_recomputed
 from workshop.judge.transform_proof import MAX_BY_CHANCE, TRANSFORM_CHECKS, dimensions
 from workshop.judge.two_samples import MAX_DEVIATIONS
 from workshop.probe.events import MAX_TARGETS
+
+ITEM_CHECKS = (check_made_anew, check_asked, check_order, check_inputs)
+"""Of what enters the models: what items they are, how they come, and what they look like."""
 
 MIN_SIZE = 0.9
 """Share, at least, of the original's mean size that inputs of varying size must have."""
@@ -140,7 +144,7 @@ def differences(
     ]
     if not complaints:  # what follows would only repeat these
         complaints = [*check_reads(*both, wasted_time_s)]
-        for check in (*TRANSFORM_CHECKS, *PICTURE_CHECKS, check_asked, check_order, check_inputs, check_progress, check_recomputed):
+        for check in (*TRANSFORM_CHECKS, *PICTURE_CHECKS, *ITEM_CHECKS, check_progress, check_recomputed):
             complaints += check(*both)
     return sorted(complaints, key=lambda reason: reason.is_unseen)
 

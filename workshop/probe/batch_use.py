@@ -92,10 +92,10 @@ class BatchUse:
         leaves = (leaf for batch in tuple(self._recent) for leaf in batch.leaves if isinstance(leaf, ref))
         return any(leaf() is tensor for leaf in (*leaves, *self._copies))
 
-    def leaves(self) -> list[list[tuple[str, Any]]]:
-        """Return copies of what is in each batch of this step, with names; None for what is gone, or cannot be kept.
+    def recorded(self) -> tuple[list[list[tuple[str, Any]]], list[Address | None]]:
+        """Return copies of what is in each batch of this step, with names, and the address of each.
 
-        They are in the order in which they came. One that was not seen to be used, as where a loop joins pictures of
+        A copy is None for what is gone, or cannot be kept. They are in the order in which they came. One that was not seen to be used, as where a loop joins pictures of
         two DataLoaders, is of the step if it came in it, and no other is like it.
         """
         came = list(self._recent)[-self.loaded :] if self.loaded else []
@@ -105,7 +105,8 @@ class BatchUse:
             kinds = [each.kind for each in (*used, *unseen)]
             used += [each for each in unseen if kinds.count(each.kind) == 1]
         used.sort(key=lambda each: each.number)
-        return [list(zip(names_of(each.places), map(_kept, each.leaves), strict=True)) for each in used]
+        leaves = [list(zip(names_of(each.places), map(_kept, each.leaves), strict=True)) for each in used]
+        return leaves, [each.address for each in used]
 
     def next_step(self) -> None:
         """Begin another step."""

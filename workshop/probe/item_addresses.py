@@ -9,7 +9,7 @@ import random
 import sys
 from collections import deque
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -29,6 +29,8 @@ class Address:
     """By which indexes the items of a batch were asked for."""
 
     indexes: tuple[int, ...]
+    source: int = 0
+    """The number of the dataset: 0 for the first one that was loaded to train on."""
     seed: int | None = None
     """What the draws for the items began with; None if they went on from those before."""
 
@@ -45,15 +47,22 @@ class SeededIndexes(list[int]):
 
     def __iter__(self) -> Iterator[int]:
         for index in super().__iter__():
-            _seed(hash((self.seed, index)))
+            seed_generators(hash((self.seed, index)))
             yield index
-        _seed(self.seed)
+        seed_generators(self.seed)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return SeededIndexes, (list(super().__iter__()), self.seed)
+        return _arrived, (list(super().__iter__()), self.seed)
 
 
-def _seed(seed: int) -> None:
+def _arrived(indexes: list[int], seed: int) -> SeededIndexes:
+    """In a worker, begin to load a batch: its dataset may take all indexes at once, without going through them."""
+    seed_generators(seed)
+    return SeededIndexes(indexes, seed)
+
+
+def seed_generators(seed: int) -> None:
+    """Let the generators of torch, Python and NumPy begin anew."""
     torch.default_generator.manual_seed(seed % 2**63)
     random.seed(seed)
     if numpy := sys.modules.get("numpy"):
@@ -78,7 +87,7 @@ class Addresses:
         address = _address(indexes)
         if address and type(indexes) is list and _dice.random() < self._share_seeded():
             seed = _dice.randrange(2**60)
-            address, indexes = Address(address.indexes, seed), SeededIndexes(indexes, seed)
+            address, indexes = replace(address, seed=seed), SeededIndexes(indexes, seed)
         asked.append(address)
         return indexes
 
@@ -87,16 +96,11 @@ class Addresses:
         if not isinstance(indexes, SeededIndexes):
             return original(fetcher, indexes)
         states = _states()
+        seed_generators(indexes.seed)
         try:
-            return load_seeded(original, fetcher, indexes)
+            return original(fetcher, indexes)
         finally:
             _set_states(states)
-
-
-def load_seeded(fetch: Callable[..., Any], fetcher: Any, indexes: SeededIndexes) -> Any:
-    """Load a batch; a dataset that takes all indexes at once has its random generators seeded, too."""
-    _seed(indexes.seed)
-    return fetch(fetcher, indexes)
 
 
 def next_address(iterator: Any) -> Address | None:

@@ -94,7 +94,10 @@ def draw_items(loaded: LoadedBatch, message: DrawItems, events: EventFile) -> Dr
         events.write(SamplerDrawn, indexes=tuple(counts), counts=tuple(counts.values()))
         again = random.Random(0).sample(batches, min(len(batches), message.batches_again))
         for number in range(message.times):
-            for numbers, batch in _loaded(loader, again if number else batches):
+            some = again if number else batches
+            asked = [[index for _, index in each] for each in some]
+            for of_batch, batch in zip(some, load_apart(loader, asked), strict=True):
+                numbers = tuple(place for place, _ in of_batch)
                 drawn = loaded.as_entered(batch)
                 if drawn.shape[0] != len(numbers):  # as of graphs, whose nodes enter the model one after the other
                     return DrawnItems(count, "what enters the model is not divided into items")
@@ -148,11 +151,11 @@ def _counts_of(loader: DataLoader[Any]) -> Counter[int]:
     return counts if len(set(counts.values())) > 1 else Counter()
 
 
-def _loaded(loader: DataLoader[Any], batches: list[Numbered]) -> Iterator[tuple[tuple[int, ...], Any]]:
-    """Yield the numbers of the items of each batch, and the batch as the loader would make it."""
+def load_apart(loader: DataLoader[Any], batches: Sequence[list[Any]]) -> Iterator[Any]:
+    """Yield the batches of these indexes as a DataLoader would make them, in a forked worker that nobody notices."""
     worker = DataLoader(
         loader.dataset,
-        batch_sampler=[[index for _, index in batch] for batch in batches],
+        batch_sampler=batches,
         collate_fn=loader.collate_fn,
         num_workers=1,
         worker_init_fn=_begin_quietly(loader.dataset, loader.worker_init_fn),
@@ -160,9 +163,7 @@ def _loaded(loader: DataLoader[Any], batches: list[Numbered]) -> Iterator[tuple[
         timeout=TIMEOUT_S,
         generator=own_generator(),
     )
-    iterator = iter(worker)
-    for batch in batches:
-        yield tuple(number for number, _ in batch), next(iterator)
+    yield from worker
 
 
 def _begin_quietly(dataset: Any, also: Callable[[int], None] | None) -> Callable[[int], None]:

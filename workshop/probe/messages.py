@@ -194,6 +194,35 @@ class EpochReport:
 
 
 @dataclass(frozen=True)
+class Likeness:
+    """How far inputs are from several draws of the same items."""
+
+    look: str
+    """What of them was compared."""
+    items: int
+    ranks: Sequence[float]
+    """Of the recorded inputs, and of each draw: the rank of its distance from all others, from 0 for the nearest, on
+    the average of the items of a batch. Of draws that are alike, it is half of the number of draws."""
+
+
+@dataclass(frozen=True)
+class MadeAnew:
+    """What entered the models in a recorded step, beside what another script makes of the same items."""
+
+    items: int = 0
+    same: int = 0
+    """Items of which all inputs are the same but for rounding."""
+    varies: bool = False
+    """Whether the other script draws other inputs of the same items each time."""
+    is_known: bool = False
+    """Whether something shows that the items are the same: a target, or another part that is always the same."""
+    likenesses: Sequence[Likeness] = ()
+    """Of each batch; none if the inputs are the same."""
+    error: str | None = None
+    """Why they cannot be compared."""
+
+
+@dataclass(frozen=True)
 class Recomputation:
     """A recorded step, taken once more from its own beginning."""
 
@@ -221,6 +250,8 @@ class Recomputation:
     """Why a difference would prove nothing, such as a batch that could not be handed over; empty if it would."""
     attempts: int = 0
     """How many times the loop has begun to take the step."""
+    made: MadeAnew | None = None
+    """Its inputs beside those that are made of the same items here; None if it is not known which items they are."""
 
 
 class StepUnit(StrEnum):

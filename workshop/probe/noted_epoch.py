@@ -3,6 +3,7 @@
 import math
 import os
 from collections import Counter
+from dataclasses import replace
 from time import monotonic  # the script may replace that of the module
 from typing import Any
 from weakref import ref
@@ -16,6 +17,7 @@ from workshop.probe.batch_use import BatchUse
 from workshop.probe.events import AskedFor, ParameterGroup
 from workshop.probe.followed_training import FollowedTraining
 from workshop.probe.item_addresses import Address
+from workshop.probe.loader_epochs import without_iterator
 from workshop.probe.noted_step import NotedPass, NotedStep, StepWriter, item_of
 from workshop.probe.optimizers import plain_settings
 from workshop.probe.recorded_step import StepRecorder
@@ -46,6 +48,7 @@ class NotedEpoch:
         self.last_stepped: set[nn.Parameter] = set()  # in the last step
         self.retaken = 0  # so often the loop has taken a recorded step
         self._steps_to_go: int | None = None  # until the script waits; None for an epoch
+        self.loaders: dict[int, DataLoader[Any]] = {}  # the last one of each dataset, by its number
         self._sources: dict[int, int] = {}  # the number of each dataset
         self._epochs: Counter[int] = Counter()  # of the DataLoaders of each dataset
         self._carried = NotedStep()  # the beginning of the first step of the next epoch
@@ -61,6 +64,7 @@ class NotedEpoch:
         self.batches.loader = loader
         number = self._sources.setdefault(id(loader.dataset), len(self._sources))
         self._epochs[number] += 1
+        self.loaders[number] = without_iterator(loader)
         return number
 
     def load(self, batch: Any, in_training_thread: bool, source: int, address: Address | None) -> None:
@@ -69,10 +73,10 @@ class NotedEpoch:
         The step that is recorded had better be one whose draws for items were seeded.
         """
         self.length.batch_taken()
-        self.batches.load(batch, in_training_thread, source, address)
         if address:
-            number = self._sources.get(source, 0)
-            self.step.asked.append(AskedFor(number, self._epochs[number], address.indexes))
+            address = replace(address, source=self._sources.get(source, 0))
+            self.step.asked.append(AskedFor(address.source, self._epochs[address.source], address.indexes))
+        self.batches.load(batch, in_training_thread, source, address)
         if in_training_thread and self.recorder.wants(len(self.steps)):
             is_first = not self.batches.kept
             if is_first and address and address.seed is None and self.length.share_seeded and not self._is_last():

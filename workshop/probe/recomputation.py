@@ -10,10 +10,12 @@ from typing import Any
 import torch
 from torch import nn
 from torch.optim.optimizer import Optimizer
+from torch.utils.data import DataLoader
 
 from workshop.probe.hooks import TrainingHooks
 from workshop.probe.internals import batches_yielded
-from workshop.probe.messages import Recomputation
+from workshop.probe.made_anew import DRAWS, Entered, compared, remade, shows_items
+from workshop.probe.messages import MadeAnew, Recomputation
 from workshop.probe.noted_epoch import NotedEpoch
 from workshop.probe.optimizers import parameters_of
 from workshop.probe.retaken_step import RetakenStep, StepToTake, Taken
@@ -41,12 +43,15 @@ class _Way:
     """The factor of the gradients of each."""
 
 
-def recompute(samples: Sequence[Path], state: TrainingState) -> Attempts:
+def recompute(samples: Sequence[Path], state: TrainingState, loaders: Mapping[int, DataLoader[Any]]) -> Attempts:
     """Take a recorded step again: the gradients, and what the optimizer makes of those that were recorded.
+
+    Then the inputs of the step are made anew, if it is known which items they are.
 
     Args:
         samples: the files of the step: one for each rank that took part in it.
         state: the models and optimizers of the script that takes the step.
+        loaders: its DataLoaders, by the number of the dataset.
     """
     device = state.parameters[0].device
     records = [torch.load(sample, map_location=device, weights_only=True) for sample in samples]
@@ -81,7 +86,34 @@ def recompute(samples: Sequence[Path], state: TrainingState) -> Attempts:
         buffer_error=max(_buffer_error_after(taken, records), _buffer_error_before(records)),
         apart=max([0.0, *(_apart(records[0], each) for each in records[1:])]),
         doubt=next((each.doubt for each in taken if each.doubt), ""),
+        made=(yield from _make_anew(records[0], loaders)) if len(records) == 1 and records[0]["addresses"] else None,
     )
+
+
+def _make_anew(
+    record: dict[str, Any], loaders: Mapping[int, DataLoader[Any]]
+) -> Generator[StepToTake, Taken, MadeAnew | None]:
+    """Have the loop make the inputs of a step from the same items, several times where it does not make the same."""
+    addresses, targets = record["addresses"], [(-1, [each]) for each in record["targets"]]
+    recorded = Entered([*((number, tensors) for number, tensors, _ in record["inputs"]), *targets])
+    draws: list[Entered] = []
+    found, is_known = MadeAnew(), False
+    for draw in range(1 + DRAWS):
+        try:
+            batches = remade(loaders, addresses, draw)
+        except Exception as error:  # of the script's dataset, or of a worker that hangs
+            return MadeAnew(error=f"{type(error).__name__}: {error}")
+        if batches is None:
+            return None
+        is_known = is_known or shows_items([dict(each) for each in record["batches"]], batches, addresses)
+        taken = yield StepToTake(record, made=batches, draw=draw)
+        if taken.doubt:
+            return MadeAnew(error=taken.doubt)
+        draws.append(taken.entered)
+        found = compared(addresses, recorded, draws, is_known)
+        if found.error or (draw == 0 and found.same == found.items):
+            break
+    return found
 
 
 def _take(
@@ -90,7 +122,11 @@ def _take(
     """Take a step in one way; return what came of each of its shares, and the gradients of the whole."""
     taken = []
     for record in way.records:
-        taken.append((yield StepToTake(record, rounding)))
+        found = yield StepToTake(record, rounding)
+        if found.by_use and "by_use" not in record:  # there may be other uses, which are not seen
+            record["by_use"] = found.by_use
+            found = yield StepToTake(record, rounding)
+        taken.append(found)
     shares = [_filled(each.gradients, state) for each in taken]
     total = [sum(map(torch.mul, _as_long(*each), way.weights)) for each in zip(*shares, strict=True)]
     return taken, total if len(shares) > 1 else shares[0]

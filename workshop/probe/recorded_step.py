@@ -106,7 +106,10 @@ class StepRecorder:
         """
         if "before" in self.record and len(self.record["before"]["parameters"]) == len(state.parameters):
             after = {"after": state.some_values(), "buffers_after": clones(state.buffers)}
-            self.record |= {"batches": batches.leaves(), "is_compiled": has_compiled(), **after}
+            leaves, addresses = batches.recorded()
+            known = [(each.source, each.indexes, each.seed) for each in addresses if each]
+            self.record |= {"batches": leaves, "addresses": known if len(known) == len(leaves) else []}
+            self.record |= {"is_compiled": has_compiled(), **after}
 
     def save(self) -> str | None:
         """Write the record, if there is a whole one, and return its file's name."""

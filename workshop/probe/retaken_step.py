@@ -6,6 +6,7 @@ elsewhere, is replaced there. Each call of a model begins with the random states
 other script has drawn before. At the end of the step, everything is put back.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,6 +16,8 @@ from torch.optim.optimizer import Optimizer
 
 from workshop.probe.batch_use import BatchUse, is_same
 from workshop.probe.internals import tree_map, tree_map_with_names
+from workshop.probe.item_addresses import seed_generators
+from workshop.probe.made_anew import Entered
 from workshop.probe.recorded_step import map_tensors, note_gradients, tensors_in_call
 from workshop.probe.sharding import shared_like
 from workshop.probe.training_state import (
@@ -35,6 +38,10 @@ class StepToTake:
     """As `StepRecorder` saves it."""
     rounding: float = 0.0
     """Move each parameter, and each input of a model, by up to this times its value."""
+    made: Sequence[Any] | None = None
+    """The batches, made anew: the loop itself then makes all inputs of them, and none is handed over."""
+    draw: int = 0
+    """The number of such a draw: random generators begin as recorded in the first one, and otherwise in others."""
 
 
 @dataclass
@@ -47,6 +54,10 @@ class Taken:
     after: list[dict[str, torch.Tensor]] = field(default_factory=list)
     """Some values of each parameter and of the optimizers' state for it, after a step with the recorded gradients."""
     buffers: list[torch.Tensor] = field(default_factory=list)
+    by_use: dict[str, torch.Tensor] = field(default_factory=dict)
+    """Tensors of a batch that could not be handed over, by their place, as they were replaced where they were used."""
+    entered: Entered = field(default_factory=Entered)
+    """What entered the models and the losses, if the batches were made anew."""
     doubt: str = ""
     """Why a difference would prove nothing; empty if it would."""
 
@@ -62,6 +73,8 @@ class RetakenStep:
 
     def __init__(self, attempt: StepToTake, state: TrainingState, batches: BatchUse) -> None:
         self.record, self.rounding, self.state = attempt.record, attempt.rounding, state
+        self._made = None if attempt.made is None else list(attempt.made)  # that are still to be handed out
+        self._draw = attempt.draw
         self.taken = Taken()
         self._own_batches, self._is_plain, self._varies = batches, batches.is_plain, batches.varies
         self._batches = list(map(dict, self.record["batches"]))  # that are still to be handed out
@@ -70,7 +83,8 @@ class RetakenStep:
         self._own: dict[str, Any] = {}
         self._own_state: list[Any] = []
         self._own_settings: dict[int, dict[str, Any]] = {}
-        self._handed = self._missing = self._losses = self._replaced = self._losses_before = 0
+        self._handed = self._losses = self._replaced = self._losses_before = 0
+        self._missing: dict[str, torch.Tensor] = {}  # of its own batches, what is there in place of a recorded tensor
         self._entered: dict[int, int] = {}
         self._goes_on = False
         self._times: float | None = None  # so many times as many items as this script's own batch has the recorded one
@@ -85,12 +99,16 @@ class RetakenStep:
         where the DataLoader should go on by itself.
         """
         own = self._own_batches.last_of.get(source, self._own_batches.last)
-        self._handed += 1
+        number, self._handed = self._handed, self._handed + 1
         if not self._is_plain:
             return tree_map(_clone, own) if has_begun else None
         if not self._entered:
             set_random_states(self.record["random"])
             self._begin(goes_on=False)
+        if self._made is not None:
+            if self._draw:
+                seed_generators(self._draw)
+            return self._made.pop(0) if self._made else tree_map(_clone, own)
         recorded = next((each for each in self._batches if self._is_like(own, each)), next(iter(self._batches), {}))
         self._batches = [each for each in self._batches if each is not recorded]
 
@@ -98,10 +116,12 @@ class RetakenStep:
             theirs = recorded.get(name)
             if not isinstance(leaf, torch.Tensor):
                 return theirs if type(theirs) is type(leaf) else leaf
-            if isinstance(theirs, torch.Tensor) and self._alike(leaf, theirs):
-                return theirs.clone()
-            self._missing += 1
-            return leaf.clone()
+            place = f"{number}{name}"
+            for known in (theirs, self.record.get("by_use", {}).get(place)):
+                if isinstance(known, torch.Tensor) and self._alike(leaf, known):
+                    return known.clone()
+            self._missing[place] = leaf.clone()
+            return self._missing[place]
 
         return tree_map_with_names(put, own)
 
@@ -124,6 +144,9 @@ class RetakenStep:
         self._begin()
         place = self._entered.get(which, 0)
         self._entered[which] = place + 1
+        if self._made is not None:
+            self._note(which, tensors_in_call(model, inputs, options))
+            return None
         calls = [(tensors, states) for number, tensors, states in self.record["inputs"] if number == which]
         ours = tensors_in_call(model, inputs, options)
         theirs, states = calls[place] if place < len(calls) else ([], {})
@@ -142,7 +165,9 @@ class RetakenStep:
         if not all(self._alike(one, others[id(one)]) for one in ours if id(one) in others):
             self.taken.doubt = "what enters a model has another shape, or more items at a time"
             return None
-        self._replaced += len(others)
+        for one in ours:
+            if id(one) in others:
+                self._replace(one, others[id(one)])
 
         def put(_: str, leaf: Any) -> Any:
             value = others.get(id(leaf), leaf)
@@ -154,9 +179,27 @@ class RetakenStep:
     def targets(self, ours: torch.Tensor) -> torch.Tensor:
         """Return the targets that a loss function gets."""
         number, self._losses = self._losses, self._losses + 1
+        if self._made is not None:
+            self._note(-1, [ours])
+            return ours
         recorded = self.record["targets"]
         theirs = recorded[number] if number < len(recorded) else None
-        return ours if theirs is None or ours.requires_grad or not self._alike(ours, theirs) else theirs.clone()
+        if theirs is None or ours.requires_grad or not self._alike(ours, theirs):
+            return ours
+        if not is_same(ours, theirs):
+            self._replace(ours, theirs)
+        return theirs.clone()
+
+    def _replace(self, ours: torch.Tensor, theirs: torch.Tensor) -> None:
+        """Note that a recorded tensor takes the place of an own one, perhaps of one that the batch had."""
+        self._replaced += 1
+        for place, leaf in self._missing.items():
+            if is_same(leaf, ours):
+                self.taken.by_use[place] = theirs.detach().clone()
+
+    def _note(self, which: int, tensors: Sequence[torch.Tensor]) -> None:
+        noted = [None if each.requires_grad else each.detach().clone() for each in tensors]
+        self.taken.entered.inputs.append((which, noted))
 
     def on_backward(self, loss: Any) -> None:
         """Note the loss."""
@@ -187,11 +230,15 @@ class RetakenStep:
     def end(self) -> Taken:
         """Note what the step has made, and put everything back as it was."""
         self.taken.after, self.taken.buffers = self.state.some_values(), clones(self.state.buffers)
-        is_whole = self._is_plain and self._handed and self._missing <= self._replaced
-        if not (self._losses or is_whole or self.taken.doubt):
+        is_whole = self._is_plain and self._handed and len(self._missing) <= self._replaced
+        if not (is_whole or self.taken.doubt or self._losses):
             self.taken.doubt = "the targets of its loss could not be handed over"
+        elif len(self._missing) > self._replaced and not self.taken.doubt:
+            self.taken.doubt = "not all that its batch has could be handed over"
         if not self.taken.doubt and self.record["is_compiled"] and self._has_drawn():
             self.taken.doubt = "compiled code draws other random numbers"
+        if self._made is not None:
+            self.taken.doubt = "its loop loads ahead" if self._made else ""
         self.state.put_back(self._own_state)
         self.state.load(self._own)
         set_random_states(self._random)

@@ -1,0 +1,200 @@
+"""Makes the inputs of a recorded step anew from the addresses of its batches, and compares what has entered the models.
+
+The dataset of the script that runs here gives the items, in a forked worker, and its own loop makes of them what enters
+its models. Where the draws were seeded and come in the same order, the inputs are the same. Where they are others, they
+are compared with several draws of the same items.
+"""
+
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch.utils.data import DataLoader, IterableDataset
+
+from workshop.probe.internals import names_of, tree_flatten
+from workshop.probe.item_addresses import SeededIndexes
+from workshop.probe.item_draws import load_apart
+from workshop.probe.messages import Likeness, MadeAnew
+from workshop.probe.open_handles import why_not_forked
+
+DRAWS = 5
+"""So often the same items are drawn anew where the recorded inputs are not the same as those of the first draw."""
+
+SAME = 1e-3
+"""Error, at most, of an item that is the same, relative to how much the values of the batch vary."""
+
+MAX_WIDTH = 512
+"""Values, at most, of each input of an item that are compared."""
+
+Addresses = Sequence[tuple[int, Sequence[int], int | None]]
+"""Of each batch of a step: the number of its dataset, the indexes, and the seed."""
+
+
+@dataclass
+class Entered:
+    """What has entered the models and the losses in a step, in this order."""
+
+    inputs: list[tuple[int, list[torch.Tensor | None]]] = field(default_factory=list)
+    """The number of the model, and its arguments, None for what has gradients; of a loss, -1 and its targets."""
+
+    @property
+    def kinds(self) -> list[Any]:
+        """What must be the same of two steps to be compared."""
+        return [(number, None if each is None else (each.dtype, each.ndim)) for number, each in self._numbered]
+
+    @property
+    def tensors(self) -> list[torch.Tensor]:
+        """All of them."""
+        return [each for _, each in self._numbered if each is not None]
+
+    @property
+    def _numbered(self) -> list[tuple[int, torch.Tensor | None]]:
+        return [(number, each) for number, tensors in self.inputs for each in tensors]
+
+
+def remade(loaders: Mapping[int, DataLoader[Any]], addresses: Addresses, draw: int) -> list[Any] | None:
+    """Return the batches of these addresses, drawn anew; the draw 0 begins with the recorded seeds.
+
+    None if this script's DataLoaders cannot make them.
+    """
+    batches = []
+    for number, indexes, seed in addresses:
+        loader = loaders.get(number)
+        if loader is None or isinstance(loader.dataset, IterableDataset) or why_not_forked(loader):
+            return None
+        seeded = SeededIndexes(list(indexes), (seed or 0) + draw)
+        [batch] = load_apart(loader, [seeded])
+        batches.append(batch)
+    return batches
+
+
+def compared(addresses: Addresses, recorded: Entered, draws: Sequence[Entered], is_known: bool) -> MadeAnew:
+    """Compare what entered the models in a recorded step with what entered here, in the first draw and in others.
+
+    `is_known` tells whether the batches themselves show that they are of the same items.
+    """
+    first, others = draws[0], draws[1:]
+    if recorded.kinds != first.kinds:
+        return MadeAnew(error="other numbers of inputs enter the models")
+    if any(one.shape != other.shape for one, other in zip(recorded.tensors, first.tensors, strict=True)):
+        return MadeAnew(error="inputs of other shapes enter the models")
+    sizes = [len(indexes) for _, indexes, _ in addresses]
+    batches = [list(_by_batch(each.tensors, sizes)) for each in (recorded, *draws)]
+    same = [_same_rows(one, other) for one, other in zip(batches[0], batches[1], strict=True)]
+    found = MadeAnew(items=sum(map(len, same)), same=int(sum(map(torch.sum, same))))
+    if not others or any(each.kinds != first.kinds for each in others):
+        return found
+    likenesses = [likeness for of_draws in zip(batches[0], *batches[2:], strict=True) for likeness in _ranks(of_draws)]
+    varies = any(not bool(_same_rows(batches[1][0], other[0]).all()) for other in batches[2:])
+    known = is_known or any(itertools.starmap(_is_of_same_items, zip(batches[0], batches[1], strict=True)))
+    return MadeAnew(found.items, found.same, varies, known, likenesses)
+
+
+Rows = list[torch.Tensor]
+"""Of some items, the values of each input: a row for each item."""
+
+
+def _by_batch(tensors: Sequence[torch.Tensor], sizes: Sequence[int]) -> Iterator[Rows]:
+    """Yield the inputs of each batch, item by item; of what is not divided into items, all as one item."""
+    each = len(tensors) // len(sizes)
+    for number, size in enumerate(sizes):
+        of_batch = tensors[number * each : (number + 1) * each] if len(tensors) == each * len(sizes) else tensors
+        are_items = [tensor.ndim > 0 and len(tensor) == size for tensor in of_batch]
+        if any(are_items):
+            yield [_values(each, size) for each, is_item in zip(of_batch, are_items, strict=True) if is_item]
+        else:
+            yield [_values(each, 1) for each in of_batch]
+
+
+def _values(tensor: torch.Tensor, items: int) -> torch.Tensor:
+    plain = tensor.detach().as_subclass(torch.Tensor)
+    if plain.layout != torch.strided:
+        plain = plain.to_dense()
+    plain = torch.view_as_real(plain.resolve_conj()) if plain.is_complex() else plain
+    return plain.reshape(items, -1).to("cpu", torch.float64)
+
+
+def _same_rows(one: Rows, other: Rows) -> torch.Tensor:
+    """Return of which items all inputs are the same but for rounding."""
+    found = torch.ones(len(one[0]), dtype=torch.bool)
+    for ours, theirs in zip(one, other, strict=True):
+        if ours.shape != theirs.shape:
+            return torch.zeros(len(one[0]), dtype=torch.bool)
+        found &= _is_same(ours, theirs)
+    return found
+
+
+def _is_same(ours: torch.Tensor, theirs: torch.Tensor) -> torch.Tensor:
+    scale = ours - ours.mean()
+    allowed = SAME * float(scale.square().mean().sqrt()) + 1e-6 * float(ours.abs().max())
+    return (ours - theirs).square().mean(1).sqrt() <= allowed
+
+
+def _is_of_same_items(one: Rows, other: Rows) -> bool:
+    """Return whether an input shows that both are of the same items: it is the same, and other items have others."""
+    return any(is_of_same_items(*each) for each in zip(one, other, strict=True) if each[0].shape == each[1].shape)
+
+
+def is_of_same_items(ours: torch.Tensor, theirs: torch.Tensor) -> bool:
+    """Return whether all rows are the same, and would not be so by chance if they were of other items."""
+    items = len(ours)
+    by_chance = float(_is_same(ours, theirs.roll(1, 0)).float().mean())
+    return items > 1 and bool(_is_same(ours, theirs).all()) and max(by_chance, 1 / items) ** items < 1e-6
+
+
+def shows_items(recorded: Sequence[Mapping[str, Any]], batches: Sequence[Any], addresses: Addresses) -> bool:
+    """Return whether a tensor of the recorded batches is the same as in those that were made anew."""
+    for leaves, batch, (_, indexes, _) in zip(recorded, batches, addresses, strict=False):
+        own, places = tree_flatten(batch)
+        for name, leaf in zip(names_of(places), own, strict=True):
+            other = leaves.get(name)
+            both = isinstance(leaf, torch.Tensor) and isinstance(other, torch.Tensor) and leaf.shape == other.shape
+            if both and leaf.ndim and len(leaf) == len(indexes):
+                size = len(indexes)
+                if is_of_same_items(_values(leaf, size), _values(other, size)):
+                    return True
+    return False
+
+
+def _ranks(draws: Sequence[Rows]) -> list[Likeness]:
+    """Return, look by look, how far each draw of the same items is from all others: its rank, on the average."""
+    found = []
+    for name, look in _looks([_thinned(rows) for rows in _alike(draws)]).items():
+        apart = torch.stack([(look - each).abs().mean(2) for each in look]).sum(0)  # (draws, items)
+        ranks = (apart[:, None] > apart).double().sum(1) + ((apart[:, None] == apart).double().sum(1) - 1) / 2
+        found.append(Likeness(name, len(ranks[0]), ranks.mean(1).tolist()))
+    return found
+
+
+def _alike(draws: Sequence[Rows]) -> list[Rows]:
+    """Return the inputs with rows of the same length in all draws."""
+    widths = [min(rows.shape[1] for rows in each) for each in zip(*draws, strict=True)]
+    return [[rows[:, :width] for rows, width in zip(draw, widths, strict=True)] for draw in draws]
+
+
+def _thinned(rows: Rows) -> list[tuple[torch.Tensor, torch.Tensor]]:
+    """Return some values of each input, and the steps from these to the next ones."""
+    found = []
+    for each in rows:
+        width = each.shape[1]
+        places = torch.arange(min(width, MAX_WIDTH)) * width // min(width, MAX_WIDTH)
+        following = (places + 1).clamp_max(width - 1)
+        found.append((each[:, places], each[:, following] - each[:, places]))
+    return found
+
+
+def _looks(draws: Sequence[list[tuple[torch.Tensor, torch.Tensor]]]) -> dict[str, torch.Tensor]:
+    """Return what is compared of each draw and item, (draws, items, values): standardised, input by input."""
+    values = [torch.stack([each[0] for each in of_input]) for of_input in zip(*draws, strict=True)]
+    steps = [torch.stack([each[1] for each in of_input]) for of_input in zip(*draws, strict=True)]
+    looks = {"values": values, "steps": steps}
+    looks |= {f"sizes of {name}": [each.sort(2).values for each in some] for name, some in looks.items()}
+    pairs = [(one, other) for one, other in itertools.combinations(values, 2) if one.shape == other.shape]
+    looks["pairs"] = [one - other for one, other in pairs[:6]]
+    return {name: torch.cat([_standard(each) for each in some], 2) for name, some in looks.items() if some}
+
+
+def _standard(values: torch.Tensor) -> torch.Tensor:
+    return values / values.std().clamp_min(1e-12)
