@@ -5,7 +5,10 @@
 replaces the files: all of them, or those of some scripts.
 """
 
+import random
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,7 +17,17 @@ from judge.recorded_evidence import FOLDER, TESTS, Recorded, load, names_in, sav
 
 from workshop.judge.judged_script import JudgedScript
 from workshop.judge.ledger import events_in
-from workshop.probe.events import Event, ForwardPass, InputRows, ItemsDrawn, LoaderStarted, Signatures, StepTaken
+from workshop.probe.events import (
+    Event,
+    ForwardPass,
+    InputRows,
+    ItemsDrawn,
+    LoaderStarted,
+    SamplerDrawn,
+    Signatures,
+    StepTaken,
+)
+from workshop.probe.messages import Proceed
 from workshop.runs.script import run_folder
 
 INPUTS = FOLDER / "compare"
@@ -44,19 +57,30 @@ def file_of(script: str) -> Path:
     return INPUTS / f"{original_of(script)}.xz"
 
 
-def record_inputs(script: Path) -> Recorded:
-    """Let a script train, and keep what says something about its inputs."""
+@contextmanager
+def running(script: Path) -> Iterator[JudgedScript]:
+    """A script that has not begun."""
     steps = STEPS.get(original_of(script.stem))
     with run_folder() as folder, JudgedScript([str(script)], folder, work_folder=folder, epoch_steps=steps) as run:
-        for _ in range(EPOCHS.get(original_of(script.stem), 4)):
-            run.epoch()
-        if script in ORIGINALS:
-            run.draw_items()
-        return Recorded([list(map(smaller, filter(_is_kept, events_in(folder))))], [], [], [])
+        yield run
+
+
+def record_inputs(script: JudgedScript, original: JudgedScript) -> Recorded:
+    """Let a script train, and keep what says something about its inputs; its original takes some of its steps again."""
+    dice, samples = random.Random(0), []
+    for _ in range(EPOCHS.get(original_of(original.name.removesuffix(".py")), 4)):
+        epoch = script.epoch(Proceed(dice.randrange(script.epoch_steps) if script.epoch_steps else None))
+        samples += [epoch.sample] if epoch.sample else []
+    if script is original:
+        script.draw_items()
+    elif not original.epochs_in_run:
+        original.epoch()
+    recomputed = [original.recompute(sample) for sample in samples]
+    return Recorded([list(map(smaller, filter(_is_kept, events_in(script.folder))))], recomputed, [], [])
 
 
 def _is_kept(event: Event) -> bool:
-    return isinstance(event, (StepTaken, LoaderStarted, ItemsDrawn))
+    return isinstance(event, (StepTaken, LoaderStarted, SamplerDrawn, ItemsDrawn))
 
 
 def smaller(event: Event) -> Event:
@@ -88,11 +112,15 @@ def main(names: list[str]) -> None:
     for original in ORIGINALS:
         path = file_of(original.stem)
         recorded = {name: load(path, name) for name in names_in(path)} if names else {}
-        for script in [original, *CHEATS, *HONEST]:
-            if original_of(script.stem) == original.stem and (not names or script.stem in names):
-                recorded[script.stem] = record_inputs(script)
+        scripts = [each for each in (*CHEATS, *HONEST) if original_of(each.stem) == original.stem]
+        chosen = [each for each in (original, *scripts) if not names or each.stem in names]
+        with running(original) as run:
+            for script in chosen:
+                with running(script) as other:
+                    recorded[script.stem] = record_inputs(run if script is original else other, run)
                 print(script.stem, flush=True)
-        save(path, recorded)
+        if chosen:
+            save(path, recorded)
 
 
 if __name__ == "__main__":

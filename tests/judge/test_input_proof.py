@@ -16,7 +16,7 @@ from workshop.judge.inputs import Items, items_of
 from workshop.judge.ledger import Ledger
 from workshop.judge.reasons import Reason
 from workshop.judge.two_samples import RARE, TOO_RARE, Strata, chance_of_batches, counts_of
-from workshop.judge.work_proof import check_batches, check_items
+from workshop.judge.work_proof import ITEM_CHECKS, check_batches, check_items
 
 
 def with_the_rest_slow(scripts: Sequence[str], kind: Callable[[str], str]) -> list[Any]:
@@ -30,10 +30,10 @@ def ledger(name: str) -> Ledger:
 
 
 def said(script: str) -> list[Reason]:
-    """What is said of a script's inputs, by the checks that look at them."""
-    original, candidate = ledger(original_of(script)), ledger(script)
-    found = [*check_batches(original, candidate), *check_items(original, candidate, 0)]
-    return found or [*check_inputs(original, candidate)]
+    """What is said first of a script's inputs, by the checks that look at them."""
+    both = ledger(original_of(script)), ledger(script)
+    found = [*check_batches(*both), *check_items(*both, 0)]
+    return (found or [reason for check in ITEM_CHECKS for reason in check(*both)])[:1]
 
 
 def test_every_script_has_its_evidence_and_every_cheat_a_name() -> None:

@@ -18,7 +18,7 @@ from workshop.judge.running_scripts import RunningScripts
 from workshop.judge.step_proof import take_at_same_number
 from workshop.judge.time_plan import OutOfTimeError
 from workshop.judge.verdict import NextStep, Outcome, Verdict, other_work
-from workshop.judge.work_proof import check_without_gradients, differences
+from workshop.judge.work_proof import check_without_gradients, covered, differences
 from workshop.probe.messages import Repetition
 from workshop.probe.phases import Phase
 from workshop.runs.script import Say
@@ -72,7 +72,8 @@ class Bench(RunningScripts):
             self.solution_ratio = None
         more_time = self.plan.advice if self.plan and result.out_of_time else None
         verdict = verdict_on(self.contest, result, speed, self.ledgers, laps.where, self.load.end(), more_time)
-        return replace(verdict, reasons=(*verdict.reasons, *notes))
+        seen = () if self.contest.is_part else (covered(self.ledgers[1], self.steps, self.candidate.whole_steps),)
+        return replace(verdict, reasons=(*verdict.reasons, *notes, *seen))
 
     def refusal(self, raced_s: tuple[float, float] | None = None) -> Verdict | None:
         """Return the verdict if the work differs or cannot be seen; None for the same work.

@@ -51,6 +51,7 @@ class StepReason(ReasonKind):
         "a sampled step began with, or left, other values in the model's buffers, such as the running means of batch "
         "norm"
     )
+    NO_COPY = "the original's steps also change a copy of the model, such as an average; none is seen here", UNSEEN
     IN_DOUBT = "the original comes to something else in a sampled step, but {doubt}", UNSEEN
     LOWER_PRECISION = (
         "the gradients of nearly all tensors are off by {times:.0f} times the rounding noise, where another order of "
@@ -86,6 +87,8 @@ def check_recomputed(original: Ledger, candidate: Ledger) -> Iterator[Reason]:
         if wrong := [reason for aspect, reason in _wrong(result) if aspect not in left_out]:
             yield StepReason.IN_DOUBT(doubt=result.doubt) if result.doubt else wrong[0]
             return
+    if any(each.copied for each in original.recomputed) and not any(each.copied for each in candidate.recomputed):
+        yield StepReason.NO_COPY()
     if StepAspect.GRADIENTS not in left_out:
         whole = [each.gradient_errors for each in candidate.recomputed if each.gradient_errors and not each.doubt]
         yield from _check_precision(whole)

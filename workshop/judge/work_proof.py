@@ -43,6 +43,10 @@ MAX_APART_ON_RANKS = 1e-5
 class WorkReason(ReasonKind):
     """What is said of the training as a whole: its model, passes, batches, items, steps and ranks."""
 
+    COVERED = "compared: {steps:,} steps, {count:.0f} epochs; {validated}"
+    COVERED_OF_LONG = "compared: {steps:,} steps of epochs of {whole:,}; {validated}"
+    VALIDATED = "models called without gradients, as to validate, on {items:,} items"
+    NOT_VALIDATED = "no validation was seen"
     FLAT_PARAMETERS = (
         "FullyShardedDataParallel joins the parameters into one; fully_shard leaves them as they are",
         UNSEEN,
@@ -147,6 +151,19 @@ def differences(
         for check in (*TRANSFORM_CHECKS, *PICTURE_CHECKS, *ITEM_CHECKS, check_progress, check_recomputed):
             complaints += check(*both)
     return sorted(complaints, key=lambda reason: reason.is_unseen)
+
+
+def covered(candidate: Ledger, steps: int, whole_steps: int | None) -> Reason:
+    """Return how much of the candidate's training was compared.
+
+    An epoch has so many `steps`; if it was cut, `whole_steps` is what its DataLoader would have made of it.
+    """
+    items = sum(step.without_gradients for step in candidate.steps)
+    validated = WorkReason.VALIDATED(items=items) if items else WorkReason.NOT_VALIDATED()
+    taken = len(candidate.optimizer_steps)
+    if whole_steps and whole_steps > steps:
+        return WorkReason.COVERED_OF_LONG(steps=taken, whole=whole_steps, validated=validated)
+    return WorkReason.COVERED(steps=taken, count=taken / steps, validated=validated)
 
 
 def check_clocks(candidate: Ledger) -> Iterator[Reason]:

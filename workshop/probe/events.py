@@ -219,7 +219,7 @@ class ForwardPass:
     is_loaded: bool = False
     """Whether it is a tensor that a DataLoader has handed out, or a copy of one; noted of `other_inputs`."""
     is_output: bool = False
-    """Whether a module of the script has made it, as a generator makes what its discriminator gets."""
+    """Whether a module that is trained has made it, as a generator makes what its discriminator gets."""
 
 
 @dataclass(frozen=True)

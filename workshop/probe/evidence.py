@@ -167,7 +167,7 @@ class EvidenceRecorder(Listener):
             model.module = module
             self.inner_hook.remove()
             self.inner_hook = None
-        if output.layout == torch.strided and not is_transformed():
+        if output.layout == torch.strided and not is_transformed() and _learns(module):
             self.epoch.put_out(output)
 
     def on_loss(self, function: Callable[..., Any], args: Any, options: dict[str, Any], loss: torch.Tensor) -> None:
@@ -211,7 +211,7 @@ class EvidenceRecorder(Listener):
             return
         if self.talk.retaking:
             self.talk.retaking.after_optimizer(optimizer)
-            if not self.training.others.known:
+            if not self.training.others.known and not self.talk.retaking.step.goes_on:
                 self.begin_step()
         elif self.epoch.after_optimizer(optimizer):
             self.end_step()
@@ -224,7 +224,7 @@ class EvidenceRecorder(Listener):
         """
         is_first = not self.epoch.last_stepped
         self.epoch.end_step()
-        if not self.training.others.known and not is_first:
+        if not self.training.others.known and not is_first and not self.epoch.goes_on():
             self.begin_step()
 
     def begin_step(self) -> None:
@@ -267,6 +267,11 @@ def _items(loader: DataLoader[Any]) -> int | None:
     if not size or items is None:
         return None
     return items // size * size if loader.drop_last else items
+
+
+def _learns(module: nn.Module) -> bool:
+    """Return whether a module has parameters that are trained, now or at another time."""
+    return any(each.requires_grad for each in nn.Module.parameters(module))
 
 
 def _items_of(inputs: tuple[Any, ...], options: dict[str, Any]) -> int:

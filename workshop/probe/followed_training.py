@@ -8,6 +8,7 @@ import torch
 from torch import distributed, nn
 from torch.optim.optimizer import Optimizer
 
+from workshop.probe.averaged_copies import AveragedCopies
 from workshop.probe.event_file import EventFile
 from workshop.probe.events import OtherOptimizer, TrainedModel
 from workshop.probe.internals import is_compiled
@@ -85,6 +86,7 @@ class FollowedTraining:
         self.mode = TrainingMode()
         self.in_validation = False  # whether the last batch was loaded to validate
         self.adaptive = False  # whether the learning rate depends on chance
+        self.copies = AveragedCopies()
         self._called_before: list[nn.Module] = []  # other models, as long as this one was not seen
 
     def called_before(self, module: nn.Module) -> None:
@@ -128,7 +130,12 @@ class FollowedTraining:
         assert self.model
         others = [each.optimizer for each in self.others.known]
         models = [self.model.module, *self.model.others]
-        return TrainingState(models, [*self.optimizers, *others], self.model.parameters)
+        return TrainingState(models, [*self.optimizers, *others], self.model.parameters, self.copies.found)
+
+    def look_for_copies(self) -> None:
+        """Look for copies of the model that its steps change, too."""
+        assert self.model
+        self.copies.look(self.model.parameters, self.model.others)
 
     def write(self, events: EventFile) -> None:
         """Write which model is trained, and what the optimizers of others have done in this epoch."""

@@ -250,6 +250,8 @@ class Recomputation:
     """Why a difference would prove nothing, such as a batch that could not be handed over; empty if it would."""
     attempts: int = 0
     """How many times the loop has begun to take the step."""
+    copied: int = 0
+    """The number of tensors that are of copies of the model, such as an average, which the step changes, too."""
     made: MadeAnew | None = None
     """Its inputs beside those that are made of the same items here; None if it is not known which items they are."""
 

@@ -47,12 +47,13 @@ class NotedEpoch:
         self.stepped: set[nn.Parameter] = set()  # in the step that is under way
         self.last_stepped: set[nn.Parameter] = set()  # in the last step
         self.retaken = 0  # so often the loop has taken a recorded step
+        self._steps_in_run = 0
         self._steps_to_go: int | None = None  # until the script waits; None for an epoch
         self.loaders: dict[int, DataLoader[Any]] = {}  # the last one of each dataset, by its number
         self._sources: dict[int, int] = {}  # the number of each dataset
         self._epochs: Counter[int] = Counter()  # of the DataLoaders of each dataset
         self._carried = NotedStep()  # the beginning of the first step of the next epoch
-        self._outputs: dict[int, ref[torch.Tensor]] = {}  # of all modules in this step, by where their memory begins
+        self._outputs: dict[int, ref[torch.Tensor]] = {}  # of trained modules in this step, by where their memory begins
 
     def _is_sampled(self) -> bool:
         """Whether the step that is under way, or over but for other models, is the one that the judge asks for."""
@@ -126,11 +127,11 @@ class NotedEpoch:
                 self.batches.use(each)
 
     def put_out(self, output: torch.Tensor) -> None:
-        """Note what a module has made."""
+        """Note what a module that is trained has made."""
         self._outputs[output.untyped_storage().data_ptr()] = ref(output)
 
     def _is_output(self, batch: torch.Tensor) -> bool:
-        """Return whether a module has made it in this step, such as a generator."""
+        """Return whether a module that is trained has made it in this step, such as a generator."""
         if batch.layout != torch.strided:
             return False
         of_module = self._outputs.get(batch.untyped_storage().data_ptr())
@@ -182,14 +183,26 @@ class NotedEpoch:
         self.step, self._outputs = NotedStep(), {}
         self.length.step_ended(len(self.steps))
         self.is_over = True
+        self._steps_in_run += 1
+        if self._steps_in_run == 2:
+            self.training.look_for_copies()
+
+    def goes_on(self) -> bool:
+        """Return whether the step that the optimizer has taken is recorded until the next batch is asked for.
+
+        What else the script does in it, such as to update an average, is seen then. But an epoch ends with the
+        optimizer's step, before a validation.
+        """
+        return self._is_sampled() and len(self.steps) != (self._steps_to_go or self.length.steps)
 
     def begin_step(self) -> bool:
         """Begin the step after one that is over; return whether it is the first of the next epoch."""
+        is_last = len(self.steps) == (self._steps_to_go or self.length.steps)
         if self._is_sampled():
-            self.recorder.after_step(self.training.state(), self.batches)
+            self.recorder.after_step(self.training.state(), self.batches, not is_last)
         self.is_over = False
         self.batches.next_step()
-        if len(self.steps) == (self._steps_to_go or self.length.steps):
+        if is_last:
             self._carried, self.step = self.step, NotedStep()
             return True
         if self.recorder.wants(len(self.steps)):
@@ -202,6 +215,7 @@ class NotedEpoch:
 
     def begin(self, steps: int | None, sample_step: int | None) -> None:
         """Begin another epoch, of so many steps, or None for as many as the first one has; one of them is recorded."""
+        self.training.copies.take()
         self.steps, self.step, self._carried = [], self._carried, NotedStep()
         self._steps_to_go = steps
         self.recorder.sample_step, self.recorder.seconds = sample_step, 0.0

@@ -55,6 +55,8 @@ def recompute(samples: Sequence[Path], state: TrainingState, loaders: Mapping[in
     """
     device = state.parameters[0].device
     records = [torch.load(sample, map_location=device, weights_only=True) for sample in samples]
+    for record in records:
+        _leave_out_copies(record, state)
     shapes = [each.shape for each in state.parameters]
     if any([each.shape for each in record["before"]["parameters"]] != shapes for record in records):
         return Recomputation(error="the models have other parameters")
@@ -86,6 +88,7 @@ def recompute(samples: Sequence[Path], state: TrainingState, loaders: Mapping[in
         buffer_error=max(_buffer_error_after(taken, records), _buffer_error_before(records)),
         apart=max([0.0, *(_apart(records[0], each) for each in records[1:])]),
         doubt=next((each.doubt for each in taken if each.doubt), ""),
+        copied=state.copied,
         made=(yield from _make_anew(records[0], loaders)) if len(records) == 1 and records[0]["addresses"] else None,
     )
 
@@ -114,6 +117,16 @@ def _make_anew(
         if found.error or (draw == 0 and found.same == found.items):
             break
     return found
+
+
+def _leave_out_copies(record: dict[str, Any], state: TrainingState) -> None:
+    """Leave the copies of a model out of a record and of the state, if not both have them."""
+    known = len(record["before"]["parameters"])
+    state.leave_out_copies(known)
+    if len(state.parameters) == known - record["copied"]:
+        for of in (record["before"], record):
+            for name in {"parameters", "state", "after"} & of.keys():
+                of[name] = of[name][: len(state.parameters)]
 
 
 def _take(

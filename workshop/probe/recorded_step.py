@@ -99,8 +99,10 @@ class StepRecorder:
             note_gradients(self.record["gradients"], optimizer, state)
 
     @_timed
-    def after_step(self, state: TrainingState, batches: BatchUse) -> None:
+    def after_step(self, state: TrainingState, batches: BatchUse, is_whole: bool) -> None:
         """Copy some values of what became of all tensors, and the batches that the step was taken with.
+
+        The step `is_whole` if it lasts until the next batch is asked for, and else until the optimizer has stepped.
 
         A step in which more models turned up than it began with is not recorded whole.
         """
@@ -109,7 +111,7 @@ class StepRecorder:
             leaves, addresses = batches.recorded()
             known = [(each.source, each.indexes, each.seed) for each in addresses if each]
             self.record |= {"batches": leaves, "addresses": known if len(known) == len(leaves) else []}
-            self.record |= {"is_compiled": has_compiled(), **after}
+            self.record |= {"is_compiled": has_compiled(), "is_whole": is_whole, "copied": state.copied, **after}
 
     def save(self) -> str | None:
         """Write the record, if there is a whole one, and return its file's name."""

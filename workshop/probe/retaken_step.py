@@ -69,6 +69,9 @@ class RetakenStep:
         attempt: what is to be taken.
         state: the models and optimizers of this script.
         batches: those that its DataLoaders have handed out.
+
+    Attributes:
+        goes_on: whether the step lasts until the next batch is asked for, as it was recorded.
     """
 
     def __init__(self, attempt: StepToTake, state: TrainingState, batches: BatchUse) -> None:
@@ -76,6 +79,8 @@ class RetakenStep:
         self._made = None if attempt.made is None else list(attempt.made)  # that are still to be handed out
         self._draw = attempt.draw
         self.taken = Taken()
+        self.goes_on = bool(self.record["is_whole"])
+        state.leave_out_copies(len(self.record["before"]["parameters"]))
         self._own_batches, self._is_plain, self._varies = batches, batches.is_plain, batches.varies
         self._batches = list(map(dict, self.record["batches"]))  # that are still to be handed out
         self._random = random_states()

@@ -26,21 +26,36 @@ class TrainingState:
     Args:
         followed: the parameters of the first model, if it may not show them now, as one that is sharded; it need not be
             given for others.
+        copies: copies of the first model that change with it, such as an average.
 
     Attributes:
-        parameters: those of the models, then those that belong to an optimizer alone; each comes once.
+        parameters: those of the models, then those that belong to an optimizer alone, then those of the copies; each
+            comes once.
+        copied: the number of those of the copies.
         buffers: those of the models, such as the running means of batch norm.
         owners: the optimizer of each parameter that has one.
     """
 
     def __init__(
-        self, models: Sequence[nn.Module], optimizers: Sequence[Optimizer], followed: Sequence[nn.Parameter] = ()
+        self,
+        models: Sequence[nn.Module],
+        optimizers: Sequence[Optimizer],
+        followed: Sequence[nn.Parameter] = (),
+        copies: Sequence[nn.Module] = (),
     ) -> None:
         stepped = [(each, owner) for owner in optimizers for each in parameters_of(owner)]
         self.owners: dict[nn.Parameter, Optimizer] = dict(stepped)
         of_models = [each for model in models[bool(followed) :] for each in model.parameters()]
-        self.parameters: list[nn.Parameter] = list(dict.fromkeys([*followed, *of_models, *self.owners]))
+        own = dict.fromkeys([*followed, *of_models, *self.owners])
+        of_copies = (each for copy in copies for each in copy.parameters())
+        self.parameters: list[nn.Parameter] = list(own | dict.fromkeys(of_copies))
+        self.copied = len(self.parameters) - len(own)
         self.buffers = list({id(each): each for model in models for each in model.buffers()}.values())
+
+    def leave_out_copies(self, tensors: int) -> None:
+        """Leave the copies of the model out, if only so many tensors are known of another script."""
+        if tensors == len(self.parameters) - self.copied:
+            self.parameters, self.copied = self.parameters[:tensors], 0
 
     def copy(self) -> dict[str, Any]:
         """Return copies of all tensors, and of the optimizers' state for each parameter."""
