@@ -111,7 +111,7 @@ def main(names: list[str]) -> None:
     INPUTS.mkdir(exist_ok=True)
     for original in ORIGINALS:
         path = file_of(original.stem)
-        recorded = {name: load(path, name) for name in names_in(path)} if names else {}
+        recorded = {name: load(path, name) for name in names_in(path)} if names and path.exists() else {}
         scripts = [each for each in (*CHEATS, *HONEST) if original_of(each.stem) == original.stem]
         chosen = [each for each in (original, *scripts) if not names or each.stem in names]
         with running(original) as run:

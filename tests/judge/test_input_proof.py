@@ -33,7 +33,8 @@ def said(script: str) -> list[Reason]:
     """What is said first of a script's inputs, by the checks that look at them."""
     both = ledger(original_of(script)), ledger(script)
     found = [*check_batches(*both), *check_items(*both, 0)]
-    return (found or [reason for check in ITEM_CHECKS for reason in check(*both)])[:1]
+    found = found or [reason for check in ITEM_CHECKS for reason in check(*both)]
+    return sorted(found, key=lambda reason: reason.is_unseen)[:1]
 
 
 def test_every_script_has_its_evidence_and_every_cheat_a_name() -> None:

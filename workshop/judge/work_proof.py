@@ -43,8 +43,11 @@ MAX_APART_ON_RANKS = 1e-5
 class WorkReason(ReasonKind):
     """What is said of the training as a whole: its model, passes, batches, items, steps and ranks."""
 
-    COVERED = "compared: {steps:,} steps, {count:.0f} epochs; {validated}"
-    COVERED_OF_LONG = "compared: {steps:,} steps of epochs of {whole:,}; {validated}"
+    COVERED = "compared: {steps:,} steps, {count:.0f} epochs; {validated}; {traced}"
+    COVERED_OF_LONG = "compared: {steps:,} steps of epochs of {whole:,}; {validated}; {traced}"
+    SAME_INPUTS = "the inputs of {traced} sampled steps are what the original makes of the same items"
+    ALIKE_INPUTS = "the inputs of {traced} sampled steps are the same, or drawn alike, as the original's of the same items"
+    AS_SAMPLES = "inputs as samples: which items they are cannot be seen"
     VALIDATED = "models called without gradients, as to validate, on {items:,} items"
     NOT_VALIDATED = "no validation was seen"
     FLAT_PARAMETERS = (
@@ -160,10 +163,13 @@ def covered(candidate: Ledger, steps: int, whole_steps: int | None) -> Reason:
     """
     items = sum(step.without_gradients for step in candidate.steps)
     validated = WorkReason.VALIDATED(items=items) if items else WorkReason.NOT_VALIDATED()
-    taken = len(candidate.optimizer_steps)
+    taken, made = len(candidate.optimizer_steps), [each.made for each in candidate.recomputed if each.made]
+    traced = [each for each in made if not each.error]
+    kind = WorkReason.SAME_INPUTS if all(each.same == each.items for each in traced) else WorkReason.ALIKE_INPUTS
+    how = {"validated": validated, "traced": kind(traced=len(traced)) if traced else WorkReason.AS_SAMPLES()}
     if whole_steps and whole_steps > steps:
-        return WorkReason.COVERED_OF_LONG(steps=taken, whole=whole_steps, validated=validated)
-    return WorkReason.COVERED(steps=taken, count=taken / steps, validated=validated)
+        return WorkReason.COVERED_OF_LONG(steps=taken, whole=whole_steps, **how)
+    return WorkReason.COVERED(steps=taken, count=taken / steps, **how)
 
 
 def check_clocks(candidate: Ledger) -> Iterator[Reason]:

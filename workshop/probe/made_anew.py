@@ -54,20 +54,22 @@ class Entered:
         return [(number, each) for number, tensors in self.inputs for each in tensors]
 
 
-def remade(loaders: Mapping[int, DataLoader[Any]], addresses: Addresses, draw: int) -> list[Any] | None:
-    """Return the batches of these addresses, drawn anew; the draw 0 begins with the recorded seeds.
+def remade(
+    loaders: Mapping[int, DataLoader[Any]], addresses: Addresses, draws: Sequence[int]
+) -> list[tuple[Any, ...]] | None:
+    """Return, draw by draw, the batches of these addresses; the draw 0 begins with the recorded seeds.
 
-    None if this script's DataLoaders cannot make them.
+    One worker makes all draws of a batch, so that a generator of the dataset's own draws others each time. None if this
+    script's DataLoaders cannot make them.
     """
     batches = []
     for number, indexes, seed in addresses:
         loader = loaders.get(number)
         if loader is None or isinstance(loader.dataset, IterableDataset) or why_not_forked(loader):
             return None
-        seeded = SeededIndexes(list(indexes), (seed or 0) + draw)
-        [batch] = load_apart(loader, [seeded])
-        batches.append(batch)
-    return batches
+        seeded = [SeededIndexes(list(indexes), (seed or 0) + draw) for draw in draws]
+        batches.append(list(load_apart(loader, seeded)))
+    return list(zip(*batches, strict=True))
 
 
 def compared(addresses: Addresses, recorded: Entered, draws: Sequence[Entered], is_known: bool) -> MadeAnew:

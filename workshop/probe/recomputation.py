@@ -101,20 +101,21 @@ def _make_anew(
     recorded = Entered([*((number, tensors) for number, tensors, _ in record["inputs"]), *targets])
     draws: list[Entered] = []
     found, is_known = MadeAnew(), False
-    for draw in range(1 + DRAWS):
+    for numbers in (range(1), range(1, 1 + DRAWS)):
         try:
-            batches = remade(loaders, addresses, draw)
+            made = remade(loaders, addresses, numbers)
         except Exception as error:  # of the script's dataset, or of a worker that hangs
             return MadeAnew(error=f"{type(error).__name__}: {error}")
-        if batches is None:
+        if made is None:
             return None
-        is_known = is_known or shows_items([dict(each) for each in record["batches"]], batches, addresses)
-        taken = yield StepToTake(record, made=batches, draw=draw)
-        if taken.doubt:
-            return MadeAnew(error=taken.doubt)
-        draws.append(taken.entered)
+        for draw, batches in zip(numbers, made, strict=True):
+            is_known = is_known or shows_items([dict(each) for each in record["batches"]], batches, addresses)
+            taken = yield StepToTake(record, made=batches, draw=draw)
+            if taken.doubt:
+                return MadeAnew(error=taken.doubt)
+            draws.append(taken.entered)
         found = compared(addresses, recorded, draws, is_known)
-        if found.error or (draw == 0 and found.same == found.items):
+        if found.error or found.same == found.items:
             break
     return found
 

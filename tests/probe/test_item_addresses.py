@@ -1,0 +1,81 @@
+"""By which indexes each batch was asked for, and what the same indexes and seed give."""
+
+import random
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch.utils.data import DataLoader, Dataset
+
+from workshop.probe.hooks import TrainingHooks
+from workshop.probe.item_addresses import Address, Addresses, SeededIndexes
+from workshop.probe.listener import Listener
+
+
+class Drawn(Dataset[torch.Tensor]):
+    """Its items are drawn by three generators."""
+
+    def __len__(self) -> int:
+        return 12
+
+    def __getitem__(self, index: int) -> torch.Tensor:
+        return torch.tensor([index, float(torch.rand(())), random.random(), np.random.random()])
+
+
+class Heard(Listener):
+    """Notes the address of each batch, and the batch."""
+
+    def __init__(self, share_seeded: float) -> None:
+        self.hooks = TrainingHooks(self, addresses=Addresses(lambda: share_seeded))
+        self.batches: list[tuple[Address | None, Any]] = []
+
+    def on_batch(self, batch: Any) -> None:
+        self.batches.append((self.hooks.loading.address, batch))
+
+
+@pytest.fixture
+def heard(request: pytest.FixtureRequest) -> Iterator[Heard]:
+    heard = Heard(getattr(request, "param", 0.0))
+    heard.hooks.install()
+    yield heard
+    heard.hooks.remove()
+
+
+@pytest.mark.parametrize("options", [{}, {"num_workers": 2}, {"num_workers": 2, "persistent_workers": True}])
+def test_each_batch_has_the_indexes_it_was_made_of(heard: Heard, options: dict[str, Any]) -> None:
+    loader = DataLoader(Drawn(), 4, shuffle=True, **options)
+    next(iter(loader))  # an epoch that is given up
+    for _ in range(2):
+        list(loader)
+    assert len(heard.batches) == 7
+    for address, batch in heard.batches:
+        assert address is not None
+        assert list(address.indexes) == batch[:, 0].tolist()
+        assert address.seed is None
+
+
+@pytest.mark.parametrize("heard", [1.0], indirect=True)
+@pytest.mark.parametrize("workers", [0, 2])
+def test_the_same_address_gives_the_same_items_and_leaves_the_script_its_draws(heard: Heard, workers: int) -> None:
+    torch.manual_seed(1)
+    state = torch.get_rng_state()
+    loader = DataLoader(Drawn(), 4, num_workers=workers, generator=torch.Generator())
+    found = list(loader)
+    assert torch.equal(state, torch.get_rng_state())
+    for (address, _), batch in zip(heard.batches, found, strict=True):
+        assert address is not None
+        assert address.seed is not None
+        again, other = (
+            torch.stack([Drawn()[index] for index in SeededIndexes(list(address.indexes), address.seed + more)])
+            for more in (0, 1)
+        )
+        assert torch.equal(again, batch)
+        assert not torch.isclose(other, batch)[:, 1:].any()
+
+
+@pytest.mark.parametrize("heard", [1.0], indirect=True)
+def test_what_has_no_numbers_for_indexes_has_no_address(heard: Heard) -> None:
+    list(DataLoader({"a": torch.zeros(1), "b": torch.ones(1)}, batch_size=1, sampler=["b", "a"]))  # type: ignore[arg-type]
+    assert [address for address, _ in heard.batches] == [None, None]
