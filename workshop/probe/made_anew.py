@@ -39,6 +39,12 @@ class Entered:
     inputs: list[tuple[int, list[torch.Tensor | None]]] = field(default_factory=list)
     """The number of the model, and its arguments, None for what has gradients; of a loss, -1 and its targets."""
 
+    def with_as_many_as(self, other: "Entered") -> "Entered":
+        """Return this without arguments that come after those which the same call has there."""
+        calls = zip(self.inputs, other.inputs, strict=False)
+        shorter = [(number, tensors[: len(others)]) for (number, tensors), (_, others) in calls]
+        return Entered([*shorter, *self.inputs[len(shorter) :]])
+
     @property
     def kinds(self) -> list[Any]:
         """What must be the same of two steps to be compared."""
@@ -78,6 +84,7 @@ def compared(addresses: Addresses, recorded: Entered, draws: Sequence[Entered], 
     `is_known` tells whether the batches themselves show that they are of the same items.
     """
     first, others = draws[0], draws[1:]
+    recorded = recorded.with_as_many_as(first)
     if recorded.kinds != first.kinds:
         return MadeAnew(error="other numbers of inputs enter the models")
     if any(one.shape != other.shape for one, other in zip(recorded.tensors, first.tensors, strict=True)):
@@ -193,8 +200,9 @@ def _looks(draws: Sequence[list[tuple[torch.Tensor, torch.Tensor]]]) -> dict[str
     steps = [torch.stack([each[1] for each in of_input]) for of_input in zip(*draws, strict=True)]
     looks = {"values": values, "steps": steps}
     looks |= {f"sizes of {name}": [each.sort(2).values for each in some] for name, some in looks.items()}
+    looks["differences between items"] = [each - each.roll(1, 1) for each in values]
     pairs = [(one, other) for one, other in itertools.combinations(values, 2) if one.shape == other.shape]
-    looks["pairs"] = [one - other for one, other in pairs[:6]]
+    looks["differences between inputs"] = [one - other for one, other in pairs[:6]]
     return {name: torch.cat([_standard(each) for each in some], 2) for name, some in looks.items() if some}
 
 

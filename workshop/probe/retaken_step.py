@@ -41,7 +41,7 @@ class StepToTake:
     made: Sequence[Any] | None = None
     """The batches, made anew: the loop itself then makes all inputs of them, and none is handed over."""
     draw: int = 0
-    """The number of such a draw: random generators begin as recorded in the first one, and otherwise in others."""
+    """The number of a draw: random generators begin as recorded in the first one, 0, and otherwise in others."""
 
 
 @dataclass
@@ -58,6 +58,8 @@ class Taken:
     """Tensors of a batch that could not be handed over, by their place, as they were replaced where they were used."""
     entered: Entered = field(default_factory=Entered)
     """What entered the models and the losses, if the batches were made anew."""
+    draws: bool = False
+    """Whether random numbers were drawn after the first model was called, as for a dropout."""
     doubt: str = ""
     """Why a difference would prove nothing; empty if it would."""
 
@@ -161,6 +163,8 @@ class RetakenStep:
         if self._times is None and ours[0].ndim and theirs[0] is not None and len(ours[0]):
             self._times = len(theirs[0]) / len(ours[0])
         set_random_states(states)
+        if self._draw:
+            seed_generators(self._draw)
         self._random_at_first = self._random_at_first or states
         others = {
             id(one): other
@@ -240,7 +244,8 @@ class RetakenStep:
             self.taken.doubt = "the targets of its loss could not be handed over"
         elif len(self._missing) > self._replaced and not self.taken.doubt:
             self.taken.doubt = "not all that its batch has could be handed over"
-        if not self.taken.doubt and self.record["is_compiled"] and self._has_drawn():
+        self.taken.draws = self._has_drawn()
+        if not self.taken.doubt and self.record["is_compiled"] and self.taken.draws:
             self.taken.doubt = "compiled code draws other random numbers"
         if self._made is not None:
             self.taken.doubt = "its loop loads ahead" if self._made else ""

@@ -1,0 +1,117 @@
+"""Inputs beside what the original makes of the same items: the same, drawn alike, or neither."""
+
+from collections.abc import Callable
+
+import pytest
+import torch
+
+from workshop.judge.item_proof import ItemReason, check_made_anew
+from workshop.judge.ledger import Ledger
+from workshop.probe.made_anew import DRAWS, Entered, compared
+from workshop.probe.messages import MadeAnew, Recomputation
+
+ITEMS, STEPS = 12, 3
+
+Draw = Callable[[torch.Tensor, torch.Generator], list[torch.Tensor]]
+
+
+def noisy(items: torch.Tensor, dice: torch.Generator) -> list[torch.Tensor]:
+    """Two views of each item, with noise of their own."""
+    return [items + torch.randn(items.shape, generator=dice) for _ in range(2)]
+
+
+def less_noise(items: torch.Tensor, dice: torch.Generator) -> list[torch.Tensor]:
+    return [items + 0.7 * torch.randn(items.shape, generator=dice) for _ in range(2)]
+
+
+def second_from_first(items: torch.Tensor, dice: torch.Generator) -> list[torch.Tensor]:
+    one = items + torch.randn(items.shape, generator=dice)
+    return [one, one + 0.5 * torch.randn(items.shape, generator=dice)]
+
+
+def in_steps(items: torch.Tensor, dice: torch.Generator) -> list[torch.Tensor]:
+    return [each[:, ::4].repeat_interleave(4, 1) for each in noisy(items, dice)]
+
+
+def of_the_batch(items: torch.Tensor, dice: torch.Generator) -> list[torch.Tensor]:
+    return [items + torch.randn(items.shape[1:], generator=dice) for _ in range(2)]
+
+
+def always_the_same(items: torch.Tensor, _: torch.Generator) -> list[torch.Tensor]:
+    return [items, items]
+
+
+def of_others(items: torch.Tensor, dice: torch.Generator) -> list[torch.Tensor]:
+    return noisy(items.roll(1, 0), dice)
+
+
+def made(original: Draw, candidate: Draw, seed: int, same_seed: bool = False) -> list[MadeAnew]:
+    """Compare some steps of the candidate, whose targets name the items."""
+    dice, found = torch.Generator().manual_seed(seed), []
+    for step in range(STEPS):
+        items, numbers = 3 * torch.randn(ITEMS, 32, generator=dice), torch.arange(ITEMS)
+
+        def entered(draw: Draw, draw_seed: int, items: torch.Tensor = items, numbers: torch.Tensor = numbers) -> Entered:
+            inputs = draw(items, torch.Generator().manual_seed(draw_seed))
+            return Entered([(0, list(inputs)), (-1, [numbers])])
+
+        seeds = [100 * (seed + 1) + 10 * step + draw for draw in range(DRAWS + 2)]
+        recorded = entered(candidate, seeds[0] if same_seed else seeds[-1])
+        addresses = [(0, tuple(range(ITEMS)), None)]
+        first = compared(addresses, recorded, [entered(original, seeds[0])], False)
+        draws = [entered(original, each) for each in seeds[:-1]]
+        found.append(first if first.same == ITEMS else compared(addresses, recorded, draws, False))
+    return found
+
+
+def says(original: Draw, candidate: Draw, seed: int, own: Draw | None = None) -> list[str]:
+    ledgers = (
+        Ledger(recomputed=[Recomputation(made=each) for each in of])
+        for of in (made(original, own or original, seed + 500), made(original, candidate, seed))
+    )
+    return [reason.kind.label for reason in check_made_anew(*ledgers)]
+
+
+def test_the_same_draws_in_the_same_order_give_the_same_inputs() -> None:
+    assert [each.same for each in made(noisy, noisy, 1, same_seed=True)] == [ITEMS] * STEPS
+
+
+@pytest.mark.parametrize("draw", [noisy, of_the_batch, always_the_same])
+def test_other_draws_of_the_same_items_are_alike(draw: Draw) -> None:
+    assert [seed for seed in range(40) if says(draw, draw, seed)] == []
+
+
+@pytest.mark.parametrize("cheat", [less_noise, of_the_batch, second_from_first, in_steps, always_the_same, of_others])
+def test_what_is_not_drawn_alike_is_seen(cheat: Draw) -> None:
+    for seed in range(10):
+        assert says(noisy, cheat, seed) == [ItemReason.DRAWN_OTHERWISE.label]
+
+
+def test_inputs_that_are_always_the_same_must_be_those() -> None:
+    def rounded(items: torch.Tensor, _: torch.Generator) -> list[torch.Tensor]:
+        return [items.half().float()] * 2
+
+    def coarse(items: torch.Tensor, _: torch.Generator) -> list[torch.Tensor]:
+        return [(items * 8).round() / 8] * 2
+
+    assert says(always_the_same, rounded, 1) == []
+    assert says(always_the_same, coarse, 1) == [ItemReason.OTHER_INPUTS.label]
+
+
+def test_an_original_that_does_not_draw_alike_itself_asks_for_nothing() -> None:
+    assert says(noisy, second_from_first, 1, own=less_noise) == []
+
+
+def test_items_that_nothing_shows_to_be_the_same_are_no_accusation() -> None:
+    """A dataset may have its items in another order."""
+    inputs = [torch.randn(ITEMS, 32) for _ in range(DRAWS + 1)]
+    entered = [Entered([(0, [each])]) for each in (torch.randn(ITEMS, 32), *[inputs[0]] * (DRAWS + 1))]
+    found = compared([(0, tuple(range(ITEMS)), None)], entered[0], entered[1:], False)
+    recomputed = [Recomputation(made=found)]
+    [reason] = check_made_anew(Ledger(), Ledger(recomputed=recomputed))
+    assert (reason.kind, reason.is_unseen) == (ItemReason.OTHER_ITEMS, True)
+
+
+def test_inputs_of_other_shapes_are_not_compared() -> None:
+    one, other = (Entered([(0, [torch.zeros(4, width)])]) for width in (3, 5))
+    assert compared([(0, (1, 2, 3, 4), None)], one, [other], False).error
