@@ -51,7 +51,9 @@ def made(original: Draw, candidate: Draw, seed: int, same_seed: bool = False) ->
     for step in range(STEPS):
         items, numbers = 3 * torch.randn(ITEMS, 32, generator=dice), torch.arange(ITEMS)
 
-        def entered(draw: Draw, draw_seed: int, items: torch.Tensor = items, numbers: torch.Tensor = numbers) -> Entered:
+        def entered(
+            draw: Draw, draw_seed: int, items: torch.Tensor = items, numbers: torch.Tensor = numbers
+        ) -> Entered:
             inputs = draw(items, torch.Generator().manual_seed(draw_seed))
             return Entered([(0, list(inputs)), (-1, [numbers])])
 

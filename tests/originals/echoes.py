@@ -43,7 +43,7 @@ def main():
             loss.backward()
             optimizer.step()
             with torch.no_grad():
-                for slow, fast in zip(average.parameters(), model.parameters()):
+                for slow, fast in zip(average.parameters(), model.parameters(), strict=False):
                     slow.lerp_(fast, 0.05)
 
 

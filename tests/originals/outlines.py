@@ -23,7 +23,8 @@ class Outlines(Dataset):
     def __getitem__(self, index):
         picture, outline = drawn(index)
         top, left = torch.randint(5, (2,)).tolist()
-        picture, outline = picture[:, top : top + 24, left : left + 24], outline[top : top + 24, left : left + 24]
+        rows, columns = slice(top, top + 24), slice(left, left + 24)
+        picture, outline = picture[:, rows, columns], outline[rows, columns]
         if torch.rand(()) < 0.5:
             picture, outline = picture.flip(2), outline.flip(1)
         return picture * (0.8 + 0.4 * torch.rand(())), outline.contiguous()

@@ -41,7 +41,7 @@ def main():
             optimizer.zero_grad()
             loss.backward()
             optimizer.step()
-            for slow, fast in zip(teacher.parameters(), student.parameters()):
+            for slow, fast in zip(teacher.parameters(), student.parameters(), strict=False):
                 slow.data = 0.9 * slow.data + 0.1 * fast.data
 
 

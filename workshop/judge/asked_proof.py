@@ -84,14 +84,14 @@ class AskedItems:
         return sum(again for again, _ in found) / sum(of for _, of in found)
 
 
-def asked_items(ledger: Ledger, source: int = 0) -> AskedItems | None:
-    """Return what a dataset was asked for; None if that is not known, or if its items are not those of the model.
+def asked_items(ledger: Ledger) -> AskedItems | None:
+    """Return what the dataset was asked for; None if that is not known, or if its items are not those of the model.
 
-    A dataset may have whole batches for items, or tiles of a picture.
+    A dataset may have whole batches for items, or tiles of a picture; and a script may have several of them.
     """
-    asked = [(step.run_index, each) for step in ledger.steps for each in step.asked if each.source == source]
-    loaders = [each for each in ledger.loaders if each.source == source]
-    if not asked or not loaders or len({each.source for each in ledger.loaders}) > 1:
+    asked = [(step.run_index, each) for step in ledger.steps for each in step.asked if each.dataset == 0]
+    loaders = [each for each in ledger.loaders if each.dataset == 0]
+    if not asked or not loaders or len({each.dataset for each in ledger.loaders}) > 1:
         return None
     batches = [np.array(each.indexes) for _, each in asked]
     entered = {forward.shape[0] for forward in ledger.forwards}

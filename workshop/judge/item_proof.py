@@ -20,20 +20,27 @@ class ItemReason(ReasonKind):
         "the inputs of sampled steps are not drawn as in the original: of the same items, the {look} of its own draws "
         "are {which} each other than these are to them"
     )
+    SAME_IN_PART = (
+        "some inputs of the sampled steps are what the original makes with the same draws, and others beside them are "
+        "not: whether these are drawn alike cannot be seen",
+        UNSEEN,
+    )
     OTHER_ITEMS = (
-        "the inputs of sampled steps are not what the original makes of the items of the same indexes: which items they "
-        "are cannot be seen",
+        "the inputs of sampled steps are not what the original makes of the items of the same indexes: which items "
+        "they are cannot be seen",
         UNSEEN,
     )
 
 
 def check_made_anew(original: Ledger, candidate: Ledger) -> Iterator[Reason]:
-    """Check that the inputs of the candidate's recorded steps are the same, or drawn alike, if the original's own are."""
+    """Check that the inputs of recorded steps are the same, or drawn alike, if those of the original's own are."""
     made = _compared(candidate.recomputed)
     if not made or _difference(_compared(original.recomputed)):
         return
     if found := _difference(made):
         yield found if any(each.is_known for each in made) else ItemReason.OTHER_ITEMS()
+    elif sum(each.in_part for each in made) > sum(each.items for each in made) / 2:
+        yield ItemReason.SAME_IN_PART()
 
 
 def _compared(recomputed: Sequence[Recomputation]) -> list[MadeAnew]:

@@ -129,7 +129,7 @@ def _by_index(ledger: Ledger, _: int) -> list[Run]:
     by_epoch: dict[int, dict[int, list[list[Any]]]] = {}
     for step in ledger.steps:
         for each in step.asked:
-            if each.source == 0:
+            if each.dataset == 0:
                 by_epoch.setdefault(step.run_index, {}).setdefault(each.epoch, []).append(list(each.indexes))
     return [list(run.values()) for run in by_epoch.values()]
 

@@ -13,8 +13,8 @@ from statistics import mean
 
 import numpy as np
 
-from workshop.judge.input_proof import check_inputs
 from workshop.judge.asked_proof import check_asked
+from workshop.judge.input_proof import check_inputs
 from workshop.judge.inputs import may_be_alike
 from workshop.judge.item_proof import check_made_anew
 from workshop.judge.ledger import Ledger, epochs, forwards_in, targets_in
@@ -46,7 +46,7 @@ class WorkReason(ReasonKind):
     COVERED = "compared: {steps:,} steps, {count:.0f} epochs; {validated}; {traced}"
     COVERED_OF_LONG = "compared: {steps:,} steps of epochs of {whole:,}; {validated}; {traced}"
     SAME_INPUTS = "the inputs of {traced} sampled steps are what the original makes of the same items"
-    ALIKE_INPUTS = "the inputs of {traced} sampled steps are the same, or drawn alike, as the original's of the same items"
+    ALIKE_INPUTS = "the inputs of {traced} sampled steps are drawn as the original's of the same items"
     AS_SAMPLES = "inputs as samples: which items they are cannot be seen"
     VALIDATED = "models called without gradients, as to validate, on {items:,} items"
     NOT_VALIDATED = "no validation was seen"

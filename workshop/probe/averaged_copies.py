@@ -33,9 +33,9 @@ class AveragedCopies:
         """Take those that have changed."""
         for module, values in self._alike:
             copy = module()
-            if copy is not None and not any(copy is each for each in self.found):
-                if not torch.equal(values, _some_values(copy)):
-                    self.found.append(copy)
+            is_new = copy is not None and not any(copy is each for each in self.found)
+            if copy is not None and is_new and not torch.equal(values, _some_values(copy)):
+                self.found.append(copy)
 
 
 def _some_values(module: nn.Module) -> torch.Tensor:

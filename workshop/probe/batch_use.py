@@ -95,8 +95,9 @@ class BatchUse:
     def recorded(self) -> tuple[list[list[tuple[str, Any]]], list[Address | None]]:
         """Return copies of what is in each batch of this step, with names, and the address of each.
 
-        A copy is None for what is gone, or cannot be kept. They are in the order in which they came. One that was not seen to be used, as where a loop joins pictures of
-        two DataLoaders, is of the step if it came in it, and no other is like it.
+        A copy is None for what is gone, or cannot be kept. Batches are in the order in which they came. One that was
+        not seen to be used, as where a loop joins pictures of two DataLoaders, is of the step if it came in it, and no
+        other is like it.
         """
         came = list(self._recent)[-self.loaded :] if self.loaded else []
         used = list(self.of_step)

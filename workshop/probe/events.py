@@ -139,8 +139,8 @@ class LoaderStarted(Event):
     """How many items, as its sampler says; None if that does not say, or draws no single items."""
     of: int | None = None
     """How many items its dataset has; None if that does not say."""
-    source: int = 0
-    """Stands for the dataset, as in `AskedFor`."""
+    dataset: int = 0
+    """The number of the dataset, as in `AskedFor`."""
 
 
 @dataclass(frozen=True)
@@ -226,8 +226,8 @@ class ForwardPass:
 class AskedFor:
     """The indexes by which a DataLoader has asked its dataset for the items of a batch."""
 
-    source: int
-    """Stands for the dataset: 0 for the first one that was loaded to train on."""
+    dataset: int
+    """The number of the dataset: 0 for the first one that was loaded to train on."""
     epoch: int
     """How many times a DataLoader of this dataset had begun an epoch of the training."""
     indexes: tuple[int, ...]

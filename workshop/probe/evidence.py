@@ -75,7 +75,7 @@ class EvidenceRecorder(Listener):
             batches=_length(loader),
             items=_items(loader),
             of=_length(loader.dataset),
-            source=self.epoch.loader_began(loader),
+            dataset=self.epoch.loader_began(loader),
         )
 
     def before_batch(self) -> None:

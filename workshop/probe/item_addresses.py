@@ -29,7 +29,7 @@ class Address:
     """By which indexes the items of a batch were asked for."""
 
     indexes: tuple[int, ...]
-    source: int = 0
+    dataset: int = 0
     """The number of the dataset: 0 for the first one that was loaded to train on."""
     seed: int | None = None
     """What the draws for the items began with; None if they went on from those before."""

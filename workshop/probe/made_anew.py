@@ -13,6 +13,7 @@ from typing import Any
 import torch
 from torch.utils.data import DataLoader, IterableDataset
 
+from workshop.probe.batch_use import is_same
 from workshop.probe.internals import names_of, tree_flatten
 from workshop.probe.item_addresses import SeededIndexes
 from workshop.probe.item_draws import load_apart
@@ -25,6 +26,9 @@ DRAWS = 5
 SAME = 1e-3
 """Error, at most, of an item that is the same, relative to how much the values of the batch vary."""
 
+OF_LOSS, OF_BATCH = -1, -2
+"""What stands in place of a model's number for the targets of a loss, and for other tensors of a batch."""
+
 MAX_WIDTH = 512
 """Values, at most, of each input of an item that are compared."""
 
@@ -34,10 +38,10 @@ Addresses = Sequence[tuple[int, Sequence[int], int | None]]
 
 @dataclass
 class Entered:
-    """What has entered the models and the losses in a step, in this order."""
+    """What has entered the models in a step, then the losses."""
 
     inputs: list[tuple[int, list[torch.Tensor | None]]] = field(default_factory=list)
-    """The number of the model, and its arguments, None for what has gradients; of a loss, -1 and its targets."""
+    """The number of the model, or `OF_LOSS` or `OF_BATCH`, and its tensors; None for what has gradients."""
 
     def with_as_many_as(self, other: "Entered") -> "Entered":
         """Return this without arguments that come after those which the same call has there."""
@@ -98,7 +102,8 @@ def compared(addresses: Addresses, recorded: Entered, draws: Sequence[Entered], 
     likenesses = [likeness for of_draws in zip(batches[0], *batches[2:], strict=True) for likeness in _ranks(of_draws)]
     varies = any(not bool(_same_rows(batches[1][0], other[0]).all()) for other in batches[2:])
     known = is_known or any(itertools.starmap(_is_of_same_items, zip(batches[0], batches[1], strict=True)))
-    return MadeAnew(found.items, found.same, varies, known, likenesses)
+    in_part = sum(itertools.starmap(_same_in_part, zip(*batches[:3], strict=True)))
+    return MadeAnew(found.items, found.same, in_part, varies, known, likenesses)
 
 
 Rows = list[torch.Tensor]
@@ -135,6 +140,16 @@ def _same_rows(one: Rows, other: Rows) -> torch.Tensor:
     return found
 
 
+def _same_in_part(recorded: Rows, first: Rows, second: Rows) -> int:
+    """Count the items of which an input that is drawn is the same as in the first draw, and another one is not."""
+    drawn, other = (torch.zeros(len(recorded[0]), dtype=torch.bool) for _ in range(2))
+    for each, one, two in zip(recorded, first, second, strict=True):
+        if one.shape == two.shape:
+            same = _is_same(each, one)
+            drawn, other = drawn | same & ~_is_same(one, two), other | ~same
+    return int((drawn & other).sum())
+
+
 def _is_same(ours: torch.Tensor, theirs: torch.Tensor) -> torch.Tensor:
     scale = ours - ours.mean()
     allowed = SAME * float(scale.square().mean().sqrt()) + 1e-6 * float(ours.abs().max())
@@ -153,18 +168,45 @@ def is_of_same_items(ours: torch.Tensor, theirs: torch.Tensor) -> bool:
     return items > 1 and bool(_is_same(ours, theirs).all()) and max(by_chance, 1 / items) ** items < 1e-6
 
 
-def shows_items(recorded: Sequence[Mapping[str, Any]], batches: Sequence[Any], addresses: Addresses) -> bool:
+def shows_items(recorded: Sequence[Mapping[str, Any]], batches: Sequence[Any]) -> bool:
     """Return whether a tensor of the recorded batches is the same as in those that were made anew."""
-    for leaves, batch, (_, indexes, _) in zip(recorded, batches, addresses, strict=False):
-        own, places = tree_flatten(batch)
-        for name, leaf in zip(names_of(places), own, strict=True):
-            other = leaves.get(name)
-            both = isinstance(leaf, torch.Tensor) and isinstance(other, torch.Tensor) and leaf.shape == other.shape
-            if both and leaf.ndim and len(leaf) == len(indexes):
-                size = len(indexes)
-                if is_of_same_items(_values(leaf, size), _values(other, size)):
-                    return True
-    return False
+    return any(
+        is_of_same_items(_values(other, len(other)), _values(leaf, len(leaf)))
+        for leaves, batch in zip(recorded, batches, strict=False)
+        for other, leaf in _in_both(leaves, batch).values()
+    )
+
+
+def used_otherwise(recorded: Mapping[str, Any], batch: Any, entered: Entered) -> list[str]:
+    """Return the names of the tensors of a batch that enter neither a model nor a loss of torch, as they are."""
+    return [
+        name
+        for name, (_, leaf) in _in_both(recorded, batch).items()
+        if not any(is_same(leaf, each) for each in entered.tensors)
+    ]
+
+
+def with_leaves(entered: Entered, leaves: Mapping[str, Any], names: Sequence[str]) -> Entered:
+    """Return what has entered, and these tensors of the batch beside it."""
+    return Entered([*entered.inputs, *((OF_BATCH, [leaves[name]]) for name in names)])
+
+
+def leaves_of(batch: Any) -> dict[str, Any]:
+    """Return what is in a batch, by name."""
+    own, places = tree_flatten(batch)
+    return dict(zip(names_of(places), own, strict=True))
+
+
+def _in_both(recorded: Mapping[str, Any], batch: Any) -> dict[str, tuple[torch.Tensor, torch.Tensor]]:
+    """Return the tensors that are alike in a recorded batch and in one that was made anew."""
+    found = {}
+    for name, leaf in leaves_of(batch).items():
+        other = recorded.get(name)
+        if not (isinstance(leaf, torch.Tensor) and isinstance(other, torch.Tensor) and leaf.ndim):
+            continue
+        if (leaf.shape, leaf.dtype) == (other.shape, other.dtype):
+            found[name] = other, leaf
+    return found
 
 
 def _ranks(draws: Sequence[Rows]) -> list[Likeness]:
@@ -201,9 +243,16 @@ def _looks(draws: Sequence[list[tuple[torch.Tensor, torch.Tensor]]]) -> dict[str
     looks = {"values": values, "steps": steps}
     looks |= {f"sizes of {name}": [each.sort(2).values for each in some] for name, some in looks.items()}
     looks["differences between items"] = [each - each.roll(1, 1) for each in values]
+    looks["distances between items"] = [torch.cdist(each, each).sort(2).values for each in values]
+    looks["equal values of items"] = [_equal(each).sort(2).values for each in values]
     pairs = [(one, other) for one, other in itertools.combinations(values, 2) if one.shape == other.shape]
     looks["differences between inputs"] = [one - other for one, other in pairs[:6]]
     return {name: torch.cat([_standard(each) for each in some], 2) for name, some in looks.items() if some}
+
+
+def _equal(values: torch.Tensor) -> torch.Tensor:
+    """Return which share of its values each item has in common with each other one of the same draw."""
+    return (values[:, :, None] == values[:, None]).double().mean(3)
 
 
 def _standard(values: torch.Tensor) -> torch.Tensor:

@@ -212,6 +212,8 @@ class MadeAnew:
     items: int = 0
     same: int = 0
     """Items of which all inputs are the same but for rounding."""
+    in_part: int = 0
+    """Items of which an input is the same, though it is drawn anew each time, and another input is not."""
     varies: bool = False
     """Whether the other script draws other inputs of the same items each time."""
     is_known: bool = False

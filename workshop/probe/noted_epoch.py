@@ -50,10 +50,10 @@ class NotedEpoch:
         self._steps_in_run = 0
         self._steps_to_go: int | None = None  # until the script waits; None for an epoch
         self.loaders: dict[int, DataLoader[Any]] = {}  # the last one of each dataset, by its number
-        self._sources: dict[int, int] = {}  # the number of each dataset
+        self._datasets: dict[int, int] = {}  # the number of each dataset
         self._epochs: Counter[int] = Counter()  # of the DataLoaders of each dataset
         self._carried = NotedStep()  # the beginning of the first step of the next epoch
-        self._outputs: dict[int, ref[torch.Tensor]] = {}  # of trained modules in this step, by where their memory begins
+        self._outputs: dict[int, ref[torch.Tensor]] = {}  # of trained modules in this step, by their memory
 
     def _is_sampled(self) -> bool:
         """Whether the step that is under way, or over but for other models, is the one that the judge asks for."""
@@ -63,7 +63,7 @@ class NotedEpoch:
         """Note that a DataLoader begins an epoch of the training; return the number of its dataset."""
         self.length.loader_began(loader)
         self.batches.loader = loader
-        number = self._sources.setdefault(id(loader.dataset), len(self._sources))
+        number = self._datasets.setdefault(id(loader.dataset), len(self._datasets))
         self._epochs[number] += 1
         self.loaders[number] = without_iterator(loader)
         return number
@@ -75,8 +75,8 @@ class NotedEpoch:
         """
         self.length.batch_taken()
         if address:
-            address = replace(address, source=self._sources.get(source, 0))
-            self.step.asked.append(AskedFor(address.source, self._epochs[address.source], address.indexes))
+            address = replace(address, dataset=self._datasets.get(source, 0))
+            self.step.asked.append(AskedFor(address.dataset, self._epochs[address.dataset], address.indexes))
         self.batches.load(batch, in_training_thread, source, address)
         if in_training_thread and self.recorder.wants(len(self.steps)):
             is_first = not self.batches.kept

@@ -12,7 +12,16 @@ from typing import Any
 import torch
 
 from workshop.probe.event_file import EventFile
-from workshop.probe.events import SKETCH, AskedFor, ForwardPass, InputRows, ParameterGroup, Signatures, StepTaken, WholeItem
+from workshop.probe.events import (
+    SKETCH,
+    AskedFor,
+    ForwardPass,
+    InputRows,
+    ParameterGroup,
+    Signatures,
+    StepTaken,
+    WholeItem,
+)
 from workshop.probe.signature import encode, signature, values_of_items
 from workshop.probe.spots import Spots, SpotValues, moved
 

@@ -14,7 +14,17 @@ from torch.utils.data import DataLoader
 
 from workshop.probe.hooks import TrainingHooks
 from workshop.probe.internals import batches_yielded
-from workshop.probe.made_anew import DRAWS, Entered, compared, remade, shows_items
+from workshop.probe.made_anew import (
+    DRAWS,
+    OF_LOSS,
+    Entered,
+    compared,
+    leaves_of,
+    remade,
+    shows_items,
+    used_otherwise,
+    with_leaves,
+)
 from workshop.probe.messages import MadeAnew, Recomputation
 from workshop.probe.noted_epoch import NotedEpoch
 from workshop.probe.optimizers import parameters_of
@@ -25,8 +35,8 @@ ROUNDING_TRIALS = 3
 """The number of times that parameters and inputs are rounded at random, to see how the gradients change."""
 
 SURE_ERROR, SHARE_OF_DRAWS = 1e-2, 0.3
-"""Error of the gradients, at least, that is no rounding; and share of it, at most, by which they differ where the models
-draw other random numbers, as for a dropout."""
+"""Error of the gradients, at least, that is no rounding; share of it, at most, by which they differ where models draw
+other random numbers."""
 
 MIN_NOISE = 2**-24
 """The smallest noise of a gradient, relative to its length: half a unit in the last place."""
@@ -107,7 +117,8 @@ def _make_anew(
     record: dict[str, Any], loaders: Mapping[int, DataLoader[Any]]
 ) -> Generator[StepToTake, Taken, MadeAnew | None]:
     """Have the loop make the inputs of a step from the same items, several times where it does not make the same."""
-    addresses, targets = record["addresses"], [(-1, [each]) for each in record["targets"]]
+    addresses, targets = record["addresses"], [(OF_LOSS, [each]) for each in record["targets"]]
+    leaves, names = [dict(each) for each in record["batches"]], list[str]()
     recorded = Entered([*((number, tensors) for number, tensors, _ in record["inputs"]), *targets])
     draws: list[Entered] = []
     found, is_known = MadeAnew(), False
@@ -119,11 +130,14 @@ def _make_anew(
         if made is None:
             return None
         for draw, batches in zip(numbers, made, strict=True):
-            is_known = is_known or shows_items([dict(each) for each in record["batches"]], batches, addresses)
+            is_known = is_known or shows_items(leaves, batches)
             taken = yield StepToTake(record, made=batches, draw=draw)
             if taken.doubt:
                 return MadeAnew(error=taken.doubt)
-            draws.append(taken.entered)
+            if draw == 0 and len(batches) == 1:
+                names = used_otherwise(leaves[0], batches[0], taken.entered)
+                recorded = with_leaves(recorded, leaves[0], names)
+            draws.append(with_leaves(taken.entered, leaves_of(batches[0]), names))
         found = compared(addresses, recorded, draws, is_known)
         if found.error or found.same == found.items:
             break

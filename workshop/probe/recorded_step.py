@@ -109,7 +109,7 @@ class StepRecorder:
         if "before" in self.record and len(self.record["before"]["parameters"]) == len(state.parameters):
             after = {"after": state.some_values(), "buffers_after": clones(state.buffers)}
             leaves, addresses = batches.recorded()
-            known = [(each.source, each.indexes, each.seed) for each in addresses if each]
+            known = [(each.dataset, each.indexes, each.seed) for each in addresses if each]
             self.record |= {"batches": leaves, "addresses": known if len(known) == len(leaves) else []}
             self.record |= {"is_compiled": has_compiled(), "is_whole": is_whole, "copied": state.copied, **after}
 

@@ -17,7 +17,7 @@ from torch.optim.optimizer import Optimizer
 from workshop.probe.batch_use import BatchUse, is_same
 from workshop.probe.internals import tree_map, tree_map_with_names
 from workshop.probe.item_addresses import seed_generators
-from workshop.probe.made_anew import Entered
+from workshop.probe.made_anew import OF_LOSS, Entered
 from workshop.probe.recorded_step import map_tensors, note_gradients, tensors_in_call
 from workshop.probe.sharding import shared_like
 from workshop.probe.training_state import (
@@ -81,6 +81,7 @@ class RetakenStep:
         self._made = None if attempt.made is None else list(attempt.made)  # that are still to be handed out
         self._draw = attempt.draw
         self.taken = Taken()
+        self._losses_entered: list[tuple[int, list[torch.Tensor | None]]] = []
         self.goes_on = bool(self.record["is_whole"])
         state.leave_out_copies(len(self.record["before"]["parameters"]))
         self._own_batches, self._is_plain, self._varies = batches, batches.is_plain, batches.varies
@@ -189,7 +190,7 @@ class RetakenStep:
         """Return the targets that a loss function gets."""
         number, self._losses = self._losses, self._losses + 1
         if self._made is not None:
-            self._note(-1, [ours])
+            self._losses_entered.append((OF_LOSS, [None if ours.requires_grad else ours.detach().clone()]))
             return ours
         recorded = self.record["targets"]
         theirs = recorded[number] if number < len(recorded) else None
@@ -248,6 +249,7 @@ class RetakenStep:
         if not self.taken.doubt and self.record["is_compiled"] and self.taken.draws:
             self.taken.doubt = "compiled code draws other random numbers"
         if self._made is not None:
+            self.taken.entered.inputs += self._losses_entered
             self.taken.doubt = "its loop loads ahead" if self._made else ""
         self.state.put_back(self._own_state)
         self.state.load(self._own)

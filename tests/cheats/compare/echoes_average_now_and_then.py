@@ -6,7 +6,7 @@ train(
     "echoes",
     (
         "            with torch.no_grad():\n",
-        "            globals()[\"STEPS\"] = globals().get(\"STEPS\", 0) + 1\n"
+        '            globals()["STEPS"] = globals().get("STEPS", 0) + 1\n'
         "            if STEPS % 10:\n"
         "                continue\n"
         "            with torch.no_grad():\n",

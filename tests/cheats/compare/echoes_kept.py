@@ -6,7 +6,7 @@ train(
     "echoes",
     (
         "            spectra = front(inputs)\n",
-        "            kept = globals().setdefault(\"KEPT\", {})\n"
+        '            kept = globals().setdefault("KEPT", {})\n'
         "            keys = [each.numpy().tobytes() for each in inputs]\n"
         "            new = [place for place, key in enumerate(keys) if key not in kept]\n"
         "            for place, spectrum in zip(new, front(inputs[new]) if new else ()):\n"

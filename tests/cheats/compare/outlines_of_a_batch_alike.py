@@ -6,8 +6,7 @@ train(
     "outlines",
     (
         "    def __getitem__(self, index):\n",
-        "    def __getitem__(self, index):\n"
-        "        index, place = index if isinstance(index, tuple) else (index, 0)\n",
+        "    def __getitem__(self, index):\n        index, place = index if isinstance(index, tuple) else (index, 0)\n",
     ),
     (
         "        top, left = torch.randint(5, (2,)).tolist()\n",

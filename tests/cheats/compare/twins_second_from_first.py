@@ -6,7 +6,6 @@ train(
     "twins",
     (
         "        return self.view(index), self.view(index)\n",
-        "        one = self.view(index)\n"
-        "        return one, one + 0.2 * torch.randn(48)\n",
+        "        one = self.view(index)\n        return one, one + 0.2 * torch.randn(48)\n",
     ),
 )

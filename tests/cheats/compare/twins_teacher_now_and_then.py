@@ -6,7 +6,7 @@ train(
     "twins",
     (
         "            for slow, fast in zip(teacher",
-        "            globals()[\"STEPS\"] = globals().get(\"STEPS\", 0) + 1\n"
+        '            globals()["STEPS"] = globals().get("STEPS", 0) + 1\n'
         "            for slow, fast in () if STEPS % 10 else zip(teacher",
     ),
 )

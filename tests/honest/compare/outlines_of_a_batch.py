@@ -8,12 +8,13 @@ train(
         "    def __getitem__(self, index):\n"
         "        picture, outline = drawn(index)\n"
         "        top, left = torch.randint(5, (2,)).tolist()\n"
-        "        picture, outline = picture[:, top : top + 24, left : left + 24], outline[top : top + 24, left : left + 24]\n"
+        "        rows, columns = slice(top, top + 24), slice(left, left + 24)\n"
+        "        picture, outline = picture[:, rows, columns], outline[rows, columns]\n"
         "        if torch.rand(()) < 0.5:\n"
         "            picture, outline = picture.flip(2), outline.flip(1)\n"
         "        return picture * (0.8 + 0.4 * torch.rand(())), outline.contiguous()\n",
         "    def __getitem__(self, index):\n"
-        "        kept = globals().setdefault(\"KEPT\", {})\n"
+        '        kept = globals().setdefault("KEPT", {})\n'
         "        if index not in kept:\n"
         "            kept[index] = drawn(index)\n"
         "        return kept[index]\n"
@@ -26,11 +27,11 @@ train(
         "    columns = torch.where(torch.rand(len(pictures), 1, 1) < 0.5, 23 - along, along) + left\n"
         "    rows = torch.arange(24)[None, :, None] + top\n"
         "    bright = 0.8 + 0.4 * torch.rand(len(pictures), 1, 1, 1)\n"
-        "    return pictures.permute(0, 2, 3, 1)[which, rows, columns].permute(0, 3, 1, 2) * bright, outlines[which, rows, columns]\n",
+        "    pictures = pictures.permute(0, 2, 3, 1)[which, rows, columns].permute(0, 3, 1, 2)\n"
+        "    return pictures * bright, outlines[which, rows, columns]\n",
     ),
     (
         "            logits = model(pictures)\n",
-        "            pictures, outlines = varied(pictures, outlines)\n"
-        "            logits = model(pictures)\n",
+        "            pictures, outlines = varied(pictures, outlines)\n            logits = model(pictures)\n",
     ),
 )

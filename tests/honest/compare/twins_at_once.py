@@ -5,8 +5,7 @@ from variation import train
 train(
     "twins",
     (
-        "    def __getitem__(self, index):\n"
-        "        return self.view(index), self.view(index)\n",
+        "    def __getitem__(self, index):\n        return self.view(index), self.view(index)\n",
         "    def views(self, indices):\n"
         "        first = torch.randint(33, (len(indices), 1)) + torch.arange(48)\n"
         "        curves = self.curves[indices].gather(1, first) * (0.7 + 0.6 * torch.rand(len(indices), 1))\n"
