@@ -3,8 +3,10 @@
 from collections.abc import Iterable, Mapping
 from typing import TypeVar
 
+from workshop.judge.asked_proof import AskedReason
 from workshop.judge.drawn_anew import NoiseReason
 from workshop.judge.input_proof import InputReason
+from workshop.judge.item_proof import ItemReason
 from workshop.judge.optimizer_proof import OptimizerReason
 from workshop.judge.order_proof import OrderReason
 from workshop.judge.picture_proof import PictureReason
@@ -129,13 +131,13 @@ BESIDE = InputReason.BESIDE_THE_FIRST
 
 OF_INPUTS: dict[str, tuple[ReasonKind, ...]] = _by_script(
     {
-        "long_half_noise long_values_exchanged sentences_words_left_out": (InputReason.OF_NO_ITEM,),
+        "long_half_noise long_kinds_of_others": (ItemReason.OTHER_INPUTS,),
+        "long_values_exchanged sentences_words_left_out": (InputReason.OF_NO_ITEM,),
         "table_mostly_noise table_rounded": (InputReason.OF_NO_ITEM,),
-        "long_kinds_of_others sentences_kinds_shuffled": (InputReason.OF_ANOTHER_ITEM,),
+        "sentences_kinds_shuffled": (InputReason.OF_ANOTHER_ITEM,),
         "table_rows_exchanged table_targets_shuffled": (InputReason.OF_ANOTHER_ITEM,),
         "long_few_rows stream_repeated words_little_of_the_text": (InputReason.AGAIN_IN_EPOCH,),
         "waves_stale words_same_windows": (InputReason.AGAIN_IN_EPOCHS,),
-        "rivals_of_few": (BESIDE, InputReason.AGAIN_IN_EPOCH),
         "waves_of_one_kind_together": (InputReason.BATCH_ALIKE_IN_TARGET,),
         "points_turned_together": (InputReason.BATCH_ALIKE_IN_VALUES,),
         "crops_at_few_places waves_without_shift": (SampleReason.AGAIN,),
@@ -153,8 +155,15 @@ OF_INPUTS: dict[str, tuple[ReasonKind, ...]] = _by_script(
         "points_turned_by_quarters": (SampleReason.OTHER_VALUES,),
         "stream_kinds_of_others stream_on_a_line waves_mostly_noise": (SampleReason.UNLIKE,),
         "waves_values_exchanged words_few_words words_scrambled": (SampleReason.UNLIKE,),
-        "pairs_with_rare_ones": (BESIDE, SampleReason.UNLIKE),
         "sentences_cut": (WorkReason.SMALLER_INPUTS,),
+        "long_first_third": (AskedReason.OTHER_LENGTH,),
+        "long_first_third_of_sampler": (AskedReason.AGAIN,),
+        "long_from_a_buffer echoes_not_shuffled": (AskedReason.NEIGHBOURS_IN_BATCH,),
+        "echoes_coarse twins_second_from_first rivals_of_few pairs_with_rare_ones": (ItemReason.DRAWN_OTHERWISE,),
+        "echoes_kept": (InputReason.AGAIN_IN_EPOCHS,),
+        "outlines_of_a_batch_alike": (SampleReason.AGAIN,),
+        "twins_teacher_now_and_then": (StepReason.OTHER_UPDATE,),
+        "echoes_average_now_and_then": (StepReason.OTHER_UPDATE,),
         "words_short_later": (WorkReason.OTHER_SHAPE, WorkReason.IN_SOME_PASSES),
     }
 )

@@ -67,7 +67,7 @@ class Loop:
         recorder.before_optimizer(self.optimizer, self.state)
         self.optimizer.step()
         recorder.after_optimizer(self.optimizer, self.state)
-        recorder.after_step(self.state, batches, is_whole=False)
+        recorder.after_step(self.state, batches, False)
         return Path(recorder.save() or "")
 
     def take(self, step: RetakenStep, loss: Loss = functional.cross_entropy, sees_loss: bool = False) -> Taken:

@@ -34,10 +34,6 @@ from workshop.probe.training_state import TrainingState, some_of
 ROUNDING_TRIALS = 3
 """The number of times that parameters and inputs are rounded at random, to see how the gradients change."""
 
-SURE_ERROR, SHARE_OF_DRAWS = 1e-2, 0.3
-"""Error of the gradients, at least, that is no rounding; share of it, at most, by which they differ where models draw
-other random numbers."""
-
 MIN_NOISE = 2**-24
 """The smallest noise of a gradient, relative to its length: half a unit in the last place."""
 
@@ -84,12 +80,6 @@ def recompute(samples: Sequence[Path], state: TrainingState, loaders: Mapping[in
         tried.append((_distances(gradients, recorded), way, gradients, taken))
     off, best, gradients, taken = min(tried, key=lambda each: math.hypot(*each[0]))
     lengths = [float(each.norm()) for each in gradients]
-    gradient_error = math.hypot(*off) / max(math.hypot(*lengths), 1e-30)
-    doubt = next((each.doubt for each in taken if each.doubt), "")
-    if not doubt and gradient_error > SURE_ERROR and any(each.draws for each in taken):
-        _, others = yield from _take(best, state, draw=1)
-        if math.hypot(*_distances(others, gradients)) > SHARE_OF_DRAWS * math.hypot(*off):
-            doubt = "its models draw at random, and may do so in another order"
     noise = [MIN_NOISE * length for length in lengths]
     for _ in range(ROUNDING_TRIALS if any(off) else 0):
         _, rounded = yield from _take(best, state, _rounding(records[0]))
@@ -101,13 +91,13 @@ def recompute(samples: Sequence[Path], state: TrainingState, loaders: Mapping[in
     return Recomputation(
         loss=loss,
         recorded_loss=min(weighted, key=lambda each: abs(each - loss)),  # ranks may weight their losses themselves
-        gradient_error=gradient_error,
+        gradient_error=math.hypot(*off) / max(math.hypot(*lengths), 1e-30),
         gradient_errors=[error / max(level, 1e-30) for error, level in zip(off, noise, strict=True)],
         step_error=step_error,
         state_error=state_error,
         buffer_error=max(_buffer_error_after(taken, records), _buffer_error_before(records)),
         apart=max([0.0, *(_apart(records[0], each) for each in records[1:])]),
-        doubt=doubt,
+        doubt=next((each.doubt for each in taken if each.doubt), ""),
         copied=state.copied,
         made=(yield from _make_anew(records[0], loaders)) if len(records) == 1 and records[0]["addresses"] else None,
     )
@@ -155,15 +145,15 @@ def _leave_out_copies(record: dict[str, Any], state: TrainingState) -> None:
 
 
 def _take(
-    way: _Way, state: TrainingState, rounding: float = 0.0, draw: int = 0
+    way: _Way, state: TrainingState, rounding: float = 0.0
 ) -> Generator[StepToTake, Taken, tuple[list[Taken], Gradients]]:
     """Take a step in one way; return what came of each of its shares, and the gradients of the whole."""
     taken = []
     for record in way.records:
-        found = yield StepToTake(record, rounding, draw=draw)
+        found = yield StepToTake(record, rounding)
         if found.by_use and "by_use" not in record:  # there may be other uses, which are not seen
             record["by_use"] = found.by_use
-            found = yield StepToTake(record, rounding, draw=draw)
+            found = yield StepToTake(record, rounding)
         taken.append(found)
     shares = [_filled(each.gradients, state) for each in taken]
     total = [sum(map(torch.mul, _as_long(*each), way.weights)) for each in zip(*shares, strict=True)]

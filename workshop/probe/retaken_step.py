@@ -58,8 +58,6 @@ class Taken:
     """Tensors of a batch that could not be handed over, by their place, as they were replaced where they were used."""
     entered: Entered = field(default_factory=Entered)
     """What entered the models and the losses, if the batches were made anew."""
-    draws: bool = False
-    """Whether random numbers were drawn after the first model was called, as for a dropout."""
     doubt: str = ""
     """Why a difference would prove nothing; empty if it would."""
 
@@ -94,7 +92,7 @@ class RetakenStep:
         self._handed = self._losses = self._replaced = self._losses_before = 0
         self._missing: dict[str, torch.Tensor] = {}  # of its own batches, what is there in place of a recorded tensor
         self._entered: dict[int, int] = {}
-        self._goes_on = False
+        self._goes_on = self._draws_otherwise = False
         self._times: float | None = None  # so many times as many items as this script's own batch has the recorded one
         self._dice: dict[torch.device, torch.Generator] = {}
         set_random_states(self.record["random"])
@@ -164,8 +162,6 @@ class RetakenStep:
         if self._times is None and ours[0].ndim and theirs[0] is not None and len(ours[0]):
             self._times = len(theirs[0]) / len(ours[0])
         set_random_states(states)
-        if self._draw:
-            seed_generators(self._draw)
         self._random_at_first = self._random_at_first or states
         others = {
             id(one): other
@@ -219,6 +215,8 @@ class RetakenStep:
     def before_optimizer(self, optimizer: Optimizer) -> None:
         """Note the gradients; the optimizer then steps with those that were recorded, and with their settings."""
         self._begin()
+        if not self._own_settings:
+            self._look_at_draws()
         self._own_settings |= settings_of(optimizer, self.state.parameters)
         load_settings(optimizer, self.state.parameters, self.record["settings"])
         self._losses_before = len(self.taken.losses)
@@ -230,6 +228,14 @@ class RetakenStep:
                 recorded = self.record["gradients"].get(number, [])[len(self.taken.gradients[number]) - 1 :][:1]
                 given = next(iter(recorded), None)
                 parameter.grad = None if given is None else shared_like(parameter, given.clone())
+
+    def _look_at_draws(self) -> None:
+        """See whether the models, as in a dropout, and the recorded ones have drawn as many random numbers."""
+        now, first, recorded = random_states(), self._random_at_first, self.record.get("drawn", {})
+        for name in {"cpu", "cuda"} & now.keys() & first.keys() & recorded.keys():
+            has_drawn = not torch.equal(now[name].cpu(), first[name].cpu())
+            is_other = not torch.equal(now[name].cpu(), recorded[name].cpu())
+            self._draws_otherwise |= is_other or (has_drawn and self.record["is_compiled"])
 
     def after_optimizer(self, optimizer: Optimizer) -> None:
         """Note the gradients that came in a closure, and give the optimizer its own settings back."""
@@ -245,9 +251,8 @@ class RetakenStep:
             self.taken.doubt = "the targets of its loss could not be handed over"
         elif len(self._missing) > self._replaced and not self.taken.doubt:
             self.taken.doubt = "not all that its batch has could be handed over"
-        self.taken.draws = self._has_drawn()
-        if not self.taken.doubt and self.record["is_compiled"] and self.taken.draws:
-            self.taken.doubt = "compiled code draws other random numbers"
+        if not self.taken.doubt and self._draws_otherwise:
+            self.taken.doubt = "its models draw other random numbers, or in another order"
         if self._made is not None:
             self.taken.entered.inputs += self._losses_entered
             self.taken.doubt = "its loop loads ahead" if self._made else ""
@@ -255,12 +260,6 @@ class RetakenStep:
         self.state.load(self._own)
         set_random_states(self._random)
         return self.taken
-
-    def _has_drawn(self) -> bool:
-        """Return whether random numbers were drawn after the first model was called, as for a dropout."""
-        now, first = random_states(), self._random_at_first
-        known = {"cpu", "cuda"} & now.keys() & first.keys()
-        return any(not torch.equal(now[name].cpu(), first[name].cpu()) for name in known)
 
     def _begin(self, goes_on: bool = True) -> None:
         """Take over the recorded state as a batch is handed out, and again as the step goes on: at the first call.
