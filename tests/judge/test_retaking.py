@@ -15,7 +15,9 @@ from torch import distributed
 
 from workshop.judge.judged_script import JudgedScript
 from workshop.judge.ledger import Ledger
-from workshop.judge.step_proof import SampledSteps, differs, take_at_same_number
+from workshop.judge.reasons import ReasonKind
+from workshop.judge.step_proof import SampledSteps, StepReason, differs, take_at_same_number
+from workshop.judge.work_proof import WorkReason, differences
 from workshop.probe import recorded_step
 from workshop.probe.connection import ClosedError, Connection
 from workshop.probe.event_file import EventFile
@@ -353,6 +355,53 @@ while True:
         optimizer.step()
 """
 
+JOINED = """
+class Attention(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.norm = nn.LayerNorm(8)
+        self.joined = nn.Linear(8, 24)
+        self.out = nn.Linear(8, 8)
+
+    def forward(self, x):
+        q, k, v = self.joined(self.norm(x)).chunk(3, -1)
+        return self.out(nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True))
+
+net = nn.Sequential(nn.Linear(6, 8), Attention(), nn.Flatten(), nn.Linear(40, 3))
+optimizer = torch.optim.AdamW(net.parameters(), lr=1e-2)
+torch.manual_seed(1)
+data = torch.utils.data.TensorDataset(torch.randn(32, 5, 6), torch.arange(32) % 3)
+while True:
+    for x, y in torch.utils.data.DataLoader(data, 4, shuffle=True):
+        optimizer.zero_grad()
+        nn.functional.cross_entropy(net(x), y).backward()
+        optimizer.step()
+"""
+APART = JOINED.replace(
+    "self.joined = nn.Linear(8, 24)",
+    "self.q, self.k, self.v = (nn.Linear(8, 8) for _ in range(3))\n"
+    "        self.register_buffer('mask', torch.ones(5, 5).triu(1).bool())",
+).replace("self.joined(self.norm(x)).chunk(3, -1)", "(each(self.norm(x)) for each in (self.q, self.k, self.v))")
+APART = APART.replace(
+    "nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True)",
+    "(q @ k.mT / 8**0.5).masked_fill(self.mask, -1e9).softmax(-1) @ v",
+)
+TURNED = JOINED.replace("nn.Linear(8, 24)", "Turned(8, 24)").replace("out = nn.Linear(8, 8)", "out = Turned(8, 8)")
+TURNED = (
+    """
+class Turned(nn.Module):
+    def __init__(self, inputs, outputs):
+        super().__init__()
+        self.weight = nn.Parameter(torch.randn(inputs, outputs) / inputs**0.5)
+        self.bias = nn.Parameter(torch.zeros(outputs))
+
+    def forward(self, x):
+        return x @ self.weight + self.bias
+"""
+    + TURNED
+)
+"""One projection for query, key and value, or three, with a mask of their own; and matrices of the other order."""
+
 
 LOOPS = {
     "critic-often": CRITIC_OFTEN,
@@ -404,6 +453,55 @@ def test_a_loop_with_workers_takes_a_step_of_another_process(name: str, epoch_st
     command = [str(FOREIGN / f"{name}.py")]
     with run_folder() as other, run_folder() as one:  # of short names, as the sockets of workers are in them
         assert_takes_steps_of(*(JudgedScript(command, folder, epoch_steps=epoch_steps) for folder in (other, one)))
+
+
+def retaken(new: str, old: str, folder: Path) -> tuple[Recomputation, Ledger, Ledger]:
+    """What comes of a step of one script in the loop of another, and what both have noted."""
+    with run(new, folder, "new") as new_run:
+        new_run.epoch()
+        sample = new_run.epoch(Proceed(3)).sample
+    assert sample
+    with run(old, folder, "old") as old_run:
+        old_run.epoch()
+        found = old_run.recompute(sample)
+        return found, Ledger.of(new_run.folder), Ledger.of(old_run.folder)
+
+
+@pytest.mark.parametrize(
+    ("new", "old"),
+    [
+        (JOINED, APART),
+        (APART, JOINED),
+        (JOINED.replace("q, k, v = ", "v, q, k = "), APART),
+        (TURNED, APART),
+        (TURNED.replace("AdamW", "SGD"), JOINED.replace("AdamW", "SGD")),
+    ],
+    ids=["joined", "apart", "in-another-order", "turned-and-joined", "turned"],
+)
+def test_a_model_with_its_parameters_in_other_shapes_comes_to_the_same(new: str, old: str, tmp_path: Path) -> None:
+    found, candidate, original = retaken(new, old, tmp_path)
+    assert is_the_same(found), found
+    assert found.is_mapped
+    assert max(found.gradient_errors) < 20
+    candidate.recomputed = [found]
+    assert differences(original, candidate) == []
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (("y).backward", "y).mul(1.1).backward"), StepReason.IN_DOUBT),
+        (("AdamW(net.parameters()", "Adafactor(net.parameters()"), StepReason.NOT_TAKEN),
+        (("nn.Linear(6, 8)", "nn.Linear(6, 8, bias=False)"), WorkReason.OTHER_MODEL),
+    ],
+)
+def test_where_such_a_model_comes_to_something_else_that_is_no_proof(
+    change: tuple[str, str], said: ReasonKind, tmp_path: Path
+) -> None:
+    old = APART if "Adafactor" not in change[1] else APART.replace(*change)
+    found, candidate, original = retaken(JOINED.replace(*change), old, tmp_path)
+    candidate.recomputed = [found]
+    assert [each.kind for each in differences(original, candidate)] == [said]
 
 
 def test_a_loop_whose_next_batch_is_smaller_takes_a_step_with_a_larger_one(tmp_path: Path) -> None:

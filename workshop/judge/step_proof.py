@@ -29,6 +29,9 @@ NOTHING_SEEN = Recomputation(error="no step of it was seen whole")
 OTHER_NUMBER = "it could not take this step as its own step of the same number"
 """Why a difference proves nothing."""
 
+MAPPED = "its parameters have other shapes, and may be others of the original's than those that they were taken for"
+"""The same, of a model whose parameters are joined or turned."""
+
 
 class StepReason(ReasonKind):
     """What is said of steps that the original takes again."""
@@ -84,7 +87,8 @@ def check_recomputed(original: Ledger, candidate: Ledger) -> Iterator[Reason]:
             yield StepReason.NOT_TAKEN(error=result.error)
             return
         if wrong := [reason for aspect, reason in _wrong(result) if aspect not in left_out]:
-            yield StepReason.IN_DOUBT(doubt=result.doubt) if result.doubt else wrong[0]
+            doubt = result.doubt or (MAPPED if result.is_mapped else "")
+            yield StepReason.IN_DOUBT(doubt=doubt) if doubt else wrong[0]
             return
     if StepAspect.GRADIENTS not in left_out:
         whole = [each.gradient_errors for each in candidate.recomputed if each.gradient_errors and not each.doubt]

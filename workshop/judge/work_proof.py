@@ -151,7 +151,7 @@ def check_clocks(candidate: Ledger) -> Iterator[Reason]:
 
 
 def check_model(original: Ledger, candidate: Ledger) -> Iterator[Reason]:
-    """Check that the model has the same parameters."""
+    """Check that the model has the same parameters, or as many in other shapes, which `check_recomputed` may map."""
     if not original.model or not candidate.model:
         return
     ours, theirs = (Counter(model.parameters) for model in (original.model, candidate.model))
@@ -159,8 +159,9 @@ def check_model(original: Ledger, candidate: Ledger) -> Iterator[Reason]:
         return
     if any(Counter(each.shapes) == ours for each in candidate.others):
         yield WorkReason.OTHER_FIRST_MODEL()
-    else:
-        sizes = [sum(math.prod(shape) * n for shape, n in each.items()) for each in (theirs, ours)]
+        return
+    sizes = [sum(math.prod(shape) * n for shape, n in each.items()) for each in (theirs, ours)]
+    if sizes[0] != sizes[1]:
         yield WorkReason.OTHER_MODEL(candidate=sizes[0], original=sizes[1])
 
 
@@ -316,7 +317,7 @@ def _check_totals(original: Ledger, candidate: Ledger) -> Iterator[Reason]:
 def check_progress(original: Ledger, candidate: Ledger) -> Iterator[Reason]:
     """Check that each step moves all the parameters it moves in the original, and that only steps move them."""
     tensors = len(candidate.model.parameters) if candidate.model else 0
-    still, expected = (_shares(ledger, "still") for ledger in (candidate, original))
+    still, expected = _shares_of_both(original, candidate, "still")
     scarcity = sum(1 / max(len(ledger.optimizer_steps), 1) for ledger in (candidate, original))
 
     def most(share: float) -> float:  # as of rows of an embedding, and of layers that are dropped now and then
@@ -327,7 +328,7 @@ def check_progress(original: Ledger, candidate: Ledger) -> Iterator[Reason]:
         yield WorkReason.PARAMETERS_STILL(share=max(idle), tensors=len(idle), of=tensors)
     is_shared = candidate.model is not None and candidate.model.ranks > 1  # ranks exchange their buffers
     for field in ("touched", *([] if is_shared else ["touched_buffers"])):
-        touched, expected = (_shares(ledger, field) for ledger in (candidate, original))
+        touched, expected = _shares_of_both(original, candidate, field)
         others = {
             row: of
             for row, of in touched.items()
@@ -337,6 +338,15 @@ def check_progress(original: Ledger, candidate: Ledger) -> Iterator[Reason]:
             of_model = WorkReason.PARAMETERS_TOUCHED if min(others) < tensors else WorkReason.STATE_TOUCHED
             kind = of_model if field == "touched" else WorkReason.BUFFERS_TOUCHED
             yield kind(tensors=len(others), share=max(others.values()))
+
+
+def _shares_of_both(original: Ledger, candidate: Ledger, what: str) -> tuple[dict[int, float], dict[int, float]]:
+    """Return the candidate's `_shares`, and those expected: the largest, where its parameters have other shapes."""
+    found, expected = (_shares(ledger, what) for ledger in (candidate, original))
+    models = original.model, candidate.model
+    if expected and all(models) and len({model.parameters for model in models if model}) > 1:
+        expected = dict.fromkeys(found, max(expected.values()))
+    return found, expected
 
 
 def _shares(ledger: Ledger, what: str) -> dict[int, float]:

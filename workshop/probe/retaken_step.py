@@ -186,7 +186,8 @@ class RetakenStep:
 
     def end(self) -> Taken:
         """Note what the step has made, and put everything back as it was."""
-        self.taken.after, self.taken.buffers = self.state.some_values(), clones(self.state.buffers)
+        self.taken.after = self.state.some_values(self.record.get("places"))
+        self.taken.buffers = clones(self.state.buffers)
         is_whole = self._is_plain and self._handed and self._missing <= self._replaced
         if not (self._losses or is_whole or self.taken.doubt):
             self.taken.doubt = "the targets of its loss could not be handed over"
