@@ -87,12 +87,14 @@ def main(names: list[str]) -> None:
     INPUTS.mkdir(exist_ok=True)
     for original in ORIGINALS:
         path = file_of(original.stem)
-        recorded = {name: load(path, name) for name in names_in(path)} if names else {}
-        for script in [original, *CHEATS, *HONEST]:
-            if original_of(script.stem) == original.stem and (not names or script.stem in names):
-                recorded[script.stem] = record_inputs(script)
-                print(script.stem, flush=True)
-        save(path, recorded)
+        scripts = [each for each in (original, *CHEATS, *HONEST) if original_of(each.stem) == original.stem]
+        chosen = [script for script in scripts if not names or script.stem in names]
+        recorded = {name: load(path, name) for name in names_in(path)} if names and path.exists() else {}
+        for script in chosen:
+            recorded[script.stem] = record_inputs(script)
+            print(script.stem, flush=True)
+        if chosen:
+            save(path, recorded)
 
 
 if __name__ == "__main__":

@@ -17,7 +17,7 @@ from workshop.judge.judged_script import JudgedScript
 from workshop.judge.ledger import Ledger
 from workshop.judge.reasons import ReasonKind
 from workshop.judge.step_proof import SampledSteps, StepReason, differs, take_at_same_number
-from workshop.judge.work_proof import WorkReason, differences
+from workshop.judge.work_proof import WorkReason, check_progress, differences
 from workshop.probe import recorded_step
 from workshop.probe.connection import ClosedError, Connection
 from workshop.probe.event_file import EventFile
@@ -402,6 +402,29 @@ class Turned(nn.Module):
 )
 """One projection for query, key and value, or three, with a mask of their own; and matrices of the other order."""
 
+SCALED = """
+net = nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.Linear(16, 2))
+optimizer = torch.optim.AdamW(net.parameters(), lr=1e-2)
+scaler = torch.amp.GradScaler("cpu", growth_interval=3)
+torch.manual_seed(1)
+data = torch.utils.data.TensorDataset(torch.randn(64, 8), torch.arange(64) % 2, torch.arange(64) % 16 == 0)
+torch.manual_seed(SEED)
+while True:
+    for x, y, overflows in torch.utils.data.DataLoader(data, 4, shuffle=True):
+        optimizer.zero_grad()
+        with torch.autocast("cpu"):
+            loss = nn.functional.cross_entropy(net(x), y)
+        if overflows.any():
+            loss = loss * torch.inf
+        scaler.scale(loss).backward()
+        scaler.step(optimizer)
+        scaler.update()
+"""
+FUSED = SCALED.replace("lr=1e-2", "lr=1e-2, fused=True")
+UNSCALED = "scaler.unscale_(optimizer)\n        nn.utils.clip_grad_norm_(net.parameters(), 1)\n        scaler.step"
+CLIPPED = SCALED.replace("scaler.step", UNSCALED)
+"""A scaler leaves out the steps whose loss overflows, about one in four."""
+
 
 LOOPS = {
     "critic-often": CRITIC_OFTEN,
@@ -485,6 +508,61 @@ def test_a_model_with_its_parameters_in_other_shapes_comes_to_the_same(new: str,
     assert max(found.gradient_errors) < 20
     candidate.recomputed = [found]
     assert differences(original, candidate) == []
+
+
+def retaken_scaled(new: str, old: str, folder: Path) -> tuple[Ledger, Ledger]:
+    """What two scripts with a scaler have noted, and what comes of steps of the one in the other's loop."""
+    with run(new.replace("SEED", "2"), folder, "new") as new_run:
+        new_run.epoch()
+        samples = [new_run.epoch(Proceed(step)).sample for step in range(2, 10)]
+        assert new_run.epoch_steps == 16
+    candidate = Ledger.of(new_run.folder)
+    with run(old.replace("SEED", "3"), folder, "old") as old_run:
+        for sample in samples:
+            old_run.epoch()
+            assert sample
+            candidate.recomputed.append(old_run.recompute(sample))
+        return Ledger.of(old_run.folder), candidate
+
+
+@pytest.mark.parametrize(
+    ("new", "old"),
+    [(SCALED, SCALED), (CLIPPED, CLIPPED), (FUSED, SCALED), (SCALED, FUSED)],
+    ids=["plain", "clipped", "now-fused", "once-fused"],
+)
+def test_a_step_that_a_scaler_leaves_out_is_a_step(new: str, old: str, tmp_path: Path) -> None:
+    original, candidate = retaken_scaled(new, old, tmp_path)
+    for ledger, text in (original, old), (candidate, new):
+        skipped = [step.is_skipped for step in ledger.steps]
+        idle = [len(step.still) == 4 for step in ledger.steps]
+        assert 0.1 < sum(idle) / len(idle) < 0.5
+        assert skipped == ([False] * len(idle) if text is FUSED else idle), "a fused optimizer leaves it out itself"
+    assert not any(map(differs, candidate.recomputed))
+    assert {abs(each.loss) == torch.inf for each in candidate.recomputed} == {True, False}, "steps of both kinds"
+    assert differences(original, candidate) == []
+
+
+def test_the_scale_is_the_scripts_own_after_steps_of_another(tmp_path: Path) -> None:
+    """Each step that is left out halves it, those of others included."""
+    text = SCALED.replace("SEED", "2").replace("overflows.any()", "True").replace("growth_interval=3", "init_scale=2e9")
+    with run(text, tmp_path, "new") as new_run:
+        new_run.epoch()
+        sample = new_run.epoch(Proceed(2)).sample
+    assert sample
+    with run(text, tmp_path, "old") as old_run:
+        old_run.epoch()
+        for _ in range(5):
+            assert is_the_same(old_run.recompute(sample))
+        old_run.epoch()
+        [scale] = old_run.recorder.hooks.scalers.states()
+    assert scale["scale"] == 2e9 / 2**31, "the last step has not been followed by an update yet"
+
+
+def test_who_leaves_out_more_steps_than_the_original_would_is_refused(tmp_path: Path) -> None:
+    cheat = SCALED.replace("overflows.any()", "torch.rand(()) < 0.6")
+    original, candidate = retaken_scaled(cheat, SCALED, tmp_path)
+    assert any(map(differs, candidate.recomputed))
+    assert [each.kind for each in check_progress(original, candidate)] == [WorkReason.PARAMETERS_STILL]
 
 
 @pytest.mark.parametrize(

@@ -39,22 +39,25 @@ def check_optimizer(original: Ledger, candidate: Ledger) -> Iterator[Reason]:
 
     The first runs are compared step by step, as far as both have come; only their first steps if the settings depend on
     how the training goes. Settings that the original never changes must be the same in later runs, too. Where the
-    original's loop has taken steps of others, a schedule may count them, or not: it is enough if one of these agrees.
+    original's loop has taken steps of others, or a gradient scaler has left some out, a schedule may count them, or
+    not: it is enough if one of these agrees.
     """
     ours, theirs = ([step for step in ledger.steps if step.groups] for ledger in (original, candidate))
     if not ours or not theirs:
         return
     first, others = ([step for step in steps if not step.run_index] for steps in (ours, theirs))
     pairs = list(zip(first, others, strict=False))
+    stepped = list(zip(*([each for each in of if not each.is_skipped] for of in (first, others)), strict=False))
     counted = [(number + each.retaken, each) for number, each in enumerate(first)]
     shifted = [(each, others[number]) for number, each in counted if number < len(others)]
+    ways = [pairs, shifted, stepped]
     if original.model and original.model.adaptive:
-        shifted = pairs = pairs[:1]
+        ways = [pairs[:1]]
     elif all(step.groups == ours[0].groups for step in ours):
-        shifted = pairs = [*pairs, *((ours[0], step) for step in theirs if step.run_index)]
-    complaint = _first_other(pairs)
-    if complaint and _first_other(shifted):
-        yield complaint
+        ways = [[*pairs, *((ours[0], step) for step in theirs if step.run_index)]]
+    complaints = list(map(_first_other, ways))
+    if complaints[0] and all(complaints):
+        yield complaints[0]
 
 
 def _first_other(pairs: Sequence[tuple[StepTaken, StepTaken]]) -> Reason | None:

@@ -248,6 +248,8 @@ class StepTaken(Event):
     """How many times the script had been started before the run that took this step."""
     retaken: int = 0
     """How many steps of others the script's loop had taken before in this run: a counter in it has gone on."""
+    is_skipped: bool = False
+    """Whether a gradient scaler has left it out, as its gradients are not finite."""
     without_gradients: int = 0
     """The number of items that entered any model without gradients, or to validate, since the last step."""
     other_inputs: tuple[ForwardPass, ...] = ()

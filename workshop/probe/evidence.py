@@ -41,7 +41,7 @@ class EvidenceRecorder(Listener):
         assert config.judged
         self.judge, self.events = judge, events
         self.hooks = TrainingHooks(self, ActivityListener(config.folder))
-        self.training = FollowedTraining()
+        self.training = FollowedTraining(self.hooks.scalers)
         recorder = StepRecorder(Path(config.folder), config.judged.sample_step, self.hooks.clock.leave_out)
         self.epoch = NotedEpoch(config.judged, self.training, recorder, StepWriter(events, config.run_index))
         self.talk = JudgeTalk(judge, events, self.hooks, self.epoch)
@@ -205,6 +205,19 @@ class EvidenceRecorder(Listener):
             if not self.training.others.known:
                 self.begin_step()
         elif self.epoch.after_optimizer(optimizer):
+            self.end_step()
+
+    def on_skipped_step(self, optimizer: Optimizer) -> None:
+        """A step that is left out as its gradients are not finite is one of the training: it moves nothing."""
+        if self.training.model is None:
+            return
+        if self.talk.retaking:
+            self.talk.retaking.after_optimizer(optimizer, is_skipped=True)
+            if not self.training.others.known:
+                self.begin_step()
+            return
+        self.epoch.before_optimizer(optimizer)
+        if self.epoch.after_optimizer(optimizer, is_skipped=True):
             self.end_step()
 
     def end_step(self) -> None:

@@ -10,6 +10,7 @@ from torch.optim.optimizer import Optimizer
 
 from workshop.probe.event_file import EventFile
 from workshop.probe.events import OtherOptimizer, TrainedModel
+from workshop.probe.gradient_scalers import GradientScalers
 from workshop.probe.internals import is_compiled
 from workshop.probe.optimizers import OtherOptimizers, parameters_of
 from workshop.probe.sharding import is_flat
@@ -78,7 +79,8 @@ def innermost(module: nn.Module) -> nn.Module:
 class FollowedTraining:
     """Knows what is trained, by what, and whether what is called now is of the training."""
 
-    def __init__(self) -> None:
+    def __init__(self, scalers: GradientScalers | None = None) -> None:
+        self.scalers = scalers or GradientScalers()
         self.model: FollowedModel | None = None  # the one that is followed, once it was called
         self.optimizers: list[Optimizer] = []  # of the model's parameters
         self.others = OtherOptimizers()
@@ -128,7 +130,7 @@ class FollowedTraining:
         assert self.model
         others = [each.optimizer for each in self.others.known]
         models = [self.model.module, *self.model.others]
-        return TrainingState(models, [*self.optimizers, *others], self.model.parameters)
+        return TrainingState(models, [*self.optimizers, *others], self.model.parameters, self.scalers)
 
     def write(self, events: EventFile) -> None:
         """Write which model is trained, and what the optimizers of others have done in this epoch."""

@@ -333,9 +333,12 @@ class Retaking:
         """Return the targets of a loss; None for what they are."""
         return self.step.targets(targets) if self._training.trains() else None
 
-    def after_optimizer(self, optimizer: Optimizer) -> None:
-        """Note what has been stepped."""
-        self.step.after_optimizer(optimizer)
+    def after_optimizer(self, optimizer: Optimizer, is_skipped: bool = False) -> None:
+        """Note what has been stepped, or would have been but for a scaler, which leaves out the step."""
+        if is_skipped:
+            self.step.leave_out()
+        else:
+            self.step.after_optimizer(optimizer)
         self._stepped.update(parameters_of(optimizer))
 
     def begin_step(self) -> None:

@@ -9,6 +9,7 @@ import torch
 from torch import nn
 from torch.optim.optimizer import Optimizer
 
+from workshop.probe.gradient_scalers import GradientScalers
 from workshop.probe.internals import tree_map
 from workshop.probe.optimizers import parameters_of
 from workshop.probe.sharding import inner_optimizer, shared_like, whole
@@ -26,6 +27,7 @@ class TrainingState:
     Args:
         followed: the parameters of the first model, if it may not show them now, as one that is sharded; it need not be
             given for others.
+        scalers: the gradient scalers.
 
     Attributes:
         parameters: those of the models, then those that belong to an optimizer alone; each comes once.
@@ -34,8 +36,13 @@ class TrainingState:
     """
 
     def __init__(
-        self, models: Sequence[nn.Module], optimizers: Sequence[Optimizer], followed: Sequence[nn.Parameter] = ()
+        self,
+        models: Sequence[nn.Module],
+        optimizers: Sequence[Optimizer],
+        followed: Sequence[nn.Parameter] = (),
+        scalers: GradientScalers | None = None,
     ) -> None:
+        self.scalers = scalers or GradientScalers()
         stepped = [(each, owner) for owner in optimizers for each in parameters_of(owner)]
         self.owners: dict[nn.Parameter, Optimizer] = dict(stepped)
         of_models = [each for model in models[bool(followed) :] for each in model.parameters()]
@@ -47,6 +54,7 @@ class TrainingState:
         return {
             "parameters": clones(self.parameters),
             "buffers": clones(self.buffers),
+            "scales": self.scalers.states(),
             "state": [plain_copy(self.state_of(parameter)) for parameter in self.parameters],
         }
 
