@@ -7,6 +7,7 @@ from workshop.judge.drawn_anew import NoiseReason
 from workshop.judge.input_proof import InputReason
 from workshop.judge.optimizer_proof import OptimizerReason
 from workshop.judge.order_proof import OrderReason
+from workshop.judge.output_proof import OutputReason
 from workshop.judge.picture_proof import PictureReason
 from workshop.judge.reasons import Reason, ReasonKind
 from workshop.judge.sample_proof import SampleReason
@@ -76,6 +77,7 @@ OF_CHEATS: dict[str, dict[str, ReasonKind | Reason]] = {
         "batches_always_the_same": OrderReason.SAME_BATCHES,
         "batches_reused": WorkReason.OTHER_NUMBER_OF_ITEMS(candidate=14, original=11),
         "every_second_batch_skipped every_third_batch_skipped": WorkReason.BATCHES_SKIPPED(candidate=7, original=11),
+        "lines_left_out": OutputReason.FEWER_LINES("metrics.csv"),
         "last_batch_dropped": WorkReason.LAST_BATCH_DROPPED(candidate=8, original=11),
         "batch_size_changed": WorkReason.OTHER_BATCH_SIZE(candidate=8, original=4),
         "backward_left_out": WorkReason.OTHER_BACKWARDS,

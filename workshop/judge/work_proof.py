@@ -18,6 +18,7 @@ from workshop.judge.inputs import MAX_ITEMS
 from workshop.judge.ledger import Ledger, epochs, forwards_in, targets_in
 from workshop.judge.optimizer_proof import check_optimizer, check_other_optimizers
 from workshop.judge.order_proof import check_order
+from workshop.judge.output_proof import check_written
 from workshop.judge.picture_proof import PICTURE_CHECKS, check_reads
 from workshop.judge.reasons import UNSEEN, Reason, ReasonKind
 from workshop.judge.step_proof import check_recomputed
@@ -139,7 +140,15 @@ def differences(
     ]
     if not complaints:  # what follows would only repeat these
         complaints = [*check_reads(*both, wasted_time_s)]
-        for check in (*TRANSFORM_CHECKS, *PICTURE_CHECKS, check_order, check_inputs, check_progress, check_recomputed):
+        for check in (
+            *TRANSFORM_CHECKS,
+            *PICTURE_CHECKS,
+            check_order,
+            check_inputs,
+            check_progress,
+            check_recomputed,
+            check_written,
+        ):
             complaints += check(*both)
     return sorted(complaints, key=lambda reason: reason.is_unseen)
 

@@ -82,6 +82,20 @@ class FileWritten(Event):
 
 
 @dataclass(frozen=True)
+class LinesWritten(Event):
+    """What was written in an epoch to a file that is held open; perhaps nothing."""
+
+    name: str
+    """Of the file, without its folder."""
+    lines: int
+    size: int
+    """In bytes."""
+    steps: int
+    """Of the epoch."""
+    run_index: int = 0
+
+
+@dataclass(frozen=True)
 class SimpleTransform:
     """A transform that contains no other one, as it was applied to a picture."""
 

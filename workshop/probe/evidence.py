@@ -19,6 +19,7 @@ from workshop.probe.connection import Connection
 from workshop.probe.event_file import EventFile
 from workshop.probe.events import BatchCopied, LoaderStarted
 from workshop.probe.followed_training import FollowedTraining
+from workshop.probe.held_files import HeldFiles
 from workshop.probe.hooks import TrainingHooks
 from workshop.probe.internals import is_transformed, tree_leaves
 from workshop.probe.judge_talk import JudgeTalk
@@ -44,7 +45,7 @@ class EvidenceRecorder(Listener):
         self.training = FollowedTraining(self.hooks.scalers)
         recorder = StepRecorder(Path(config.folder), config.judged.sample_step, self.hooks.clock.leave_out)
         self.epoch = NotedEpoch(config.judged, self.training, recorder, StepWriter(events, config.run_index))
-        self.talk = JudgeTalk(judge, events, self.hooks, self.epoch)
+        self.talk = JudgeTalk(judge, events, self.hooks, self.epoch, HeldFiles(events, config.run_index))
         self.inner_hook: Any = None  # of the model, where that is not the one that the script calls
         self.unseen_steps = 0  # of optimizers, as long as no model was seen
         self.early: Optimizer | None = None  # that is at work before a model was seen
