@@ -330,6 +330,37 @@ while True:
 """
 """A batch is a dataclass, which enters the model as it is."""
 
+NODES = """
+torch.manual_seed(1)
+features, links = torch.randn(40, 6), torch.randint(40, (40, 9))
+labels = torch.arange(40) % 3
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.own, self.others, self.out = nn.Linear(6, 8), nn.Linear(6, 8), nn.Linear(8, 3)
+
+    def forward(self, x, neighbours):
+        return self.out((self.own(x) + self.others(neighbours.mean(1))).relu())
+
+net = Net()
+optimizer = torch.optim.Adam(net.parameters())
+while True:
+    for nodes in torch.utils.data.DataLoader(range(40), 4, shuffle=True):
+        DRAW
+        optimizer.zero_grad()
+        nn.functional.cross_entropy(net(features[nodes], features[drawn]), labels[nodes]).backward()
+        optimizer.step()
+"""
+NODES_ONE_BY_ONE, NODES_AT_ONCE = (
+    NODES.replace("DRAW", how)
+    for how in (
+        "drawn = torch.stack([links[node, torch.randint(9, (3,))] for node in nodes.tolist()])",
+        "drawn = links[nodes[:, None], torch.randint(9, (len(nodes), 3))]",
+    )
+)
+"""The loader hands out numbers of nodes; the loop gathers features, and draws neighbours."""
+
 ASKED = """
 teacher, net = nn.Linear(8, 4), nn.Linear(8, 4)
 optimizer = torch.optim.AdamW(net.parameters())
@@ -433,6 +464,7 @@ LOOPS = {
     "sparse": SPARSE,
     "graphs": GRAPHS,
     "asked": ASKED,
+    "nodes": NODES_ONE_BY_ONE,
     "sharded": SHARDED,
     "critic-first": CRITIC_FIRST,
     "without-loader": WITHOUT_LOADER,
@@ -619,6 +651,13 @@ def test_what_another_script_draws_before_it_calls_the_model_changes_nothing(tmp
     assert (found.error, found.doubt) == (None, "")
     assert found.loss == pytest.approx(found.recorded_loss)
     assert max(found.gradient_errors) < 20
+
+
+def test_neighbours_may_be_drawn_at_once(tmp_path: Path) -> None:
+    found, candidate, original = retaken(NODES_AT_ONCE, NODES_ONE_BY_ONE, tmp_path)
+    assert is_the_same(found), found
+    candidate.recomputed = [found]
+    assert differences(original, candidate) == []
 
 
 def test_a_loop_that_counts_takes_a_step_as_its_own_of_the_same_number(tmp_path: Path) -> None:
