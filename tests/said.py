@@ -9,6 +9,7 @@ from workshop.judge.input_proof import InputReason
 from workshop.judge.item_proof import ItemReason
 from workshop.judge.optimizer_proof import OptimizerReason
 from workshop.judge.order_proof import OrderReason
+from workshop.judge.output_proof import OutputReason
 from workshop.judge.picture_proof import PictureReason
 from workshop.judge.reasons import Reason, ReasonKind
 from workshop.judge.sample_proof import SampleReason
@@ -78,6 +79,7 @@ OF_CHEATS: dict[str, dict[str, ReasonKind | Reason]] = {
         "batches_always_the_same": OrderReason.SAME_BATCHES,
         "batches_reused": WorkReason.OTHER_NUMBER_OF_ITEMS(candidate=14, original=11),
         "every_second_batch_skipped every_third_batch_skipped": WorkReason.BATCHES_SKIPPED(candidate=7, original=11),
+        "lines_left_out": OutputReason.FEWER_LINES("metrics.csv"),
         "last_batch_dropped": WorkReason.LAST_BATCH_DROPPED(candidate=8, original=11),
         "batch_size_changed": WorkReason.OTHER_BATCH_SIZE(candidate=8, original=4),
         "backward_left_out": WorkReason.OTHER_BACKWARDS,
@@ -131,8 +133,8 @@ BESIDE = InputReason.BESIDE_THE_FIRST
 
 OF_INPUTS: dict[str, tuple[ReasonKind, ...]] = _by_script(
     {
-        "long_half_noise long_kinds_of_others": (ItemReason.OTHER_INPUTS,),
-        "long_values_exchanged sentences_words_left_out": (InputReason.OF_NO_ITEM,),
+        "long_half_noise long_kinds_of_others long_values_exchanged": (ItemReason.OTHER_INPUTS,),
+        "sentences_words_left_out": (InputReason.OF_NO_ITEM,),
         "table_mostly_noise table_rounded": (InputReason.OF_NO_ITEM,),
         "sentences_kinds_shuffled": (InputReason.OF_ANOTHER_ITEM,),
         "table_rows_exchanged table_targets_shuffled": (InputReason.OF_ANOTHER_ITEM,),

@@ -113,9 +113,9 @@ def main(names: list[str]) -> None:
     INPUTS.mkdir(exist_ok=True)
     for original in ORIGINALS:
         path = file_of(original.stem)
-        recorded = {name: load(path, name) for name in names_in(path)} if names and path.exists() else {}
         scripts = [each for each in (*CHEATS, *HONEST) if original_of(each.stem) == original.stem]
         chosen = [each for each in (original, *scripts) if not names or each.stem in names]
+        recorded = {name: load(path, name) for name in names_in(path)} if names and path.exists() else {}
         with running(original) as run:
             for script in chosen:
                 with running(script) as other:

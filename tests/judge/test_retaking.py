@@ -15,7 +15,9 @@ from torch import distributed
 
 from workshop.judge.judged_script import JudgedScript
 from workshop.judge.ledger import Ledger
-from workshop.judge.step_proof import SampledSteps, differs, take_at_same_number
+from workshop.judge.reasons import ReasonKind
+from workshop.judge.step_proof import SampledSteps, StepReason, differs, take_at_same_number
+from workshop.judge.work_proof import WorkReason, check_progress, differences
 from workshop.probe import recorded_step
 from workshop.probe.connection import ClosedError, Connection
 from workshop.probe.event_file import EventFile
@@ -328,6 +330,37 @@ while True:
 """
 """A batch is a dataclass, which enters the model as it is."""
 
+NODES = """
+torch.manual_seed(1)
+features, links = torch.randn(40, 6), torch.randint(40, (40, 9))
+labels = torch.arange(40) % 3
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.own, self.others, self.out = nn.Linear(6, 8), nn.Linear(6, 8), nn.Linear(8, 3)
+
+    def forward(self, x, neighbours):
+        return self.out((self.own(x) + self.others(neighbours.mean(1))).relu())
+
+net = Net()
+optimizer = torch.optim.Adam(net.parameters())
+while True:
+    for nodes in torch.utils.data.DataLoader(range(40), 4, shuffle=True):
+        DRAW
+        optimizer.zero_grad()
+        nn.functional.cross_entropy(net(features[nodes], features[drawn]), labels[nodes]).backward()
+        optimizer.step()
+"""
+NODES_ONE_BY_ONE, NODES_AT_ONCE = (
+    NODES.replace("DRAW", how)
+    for how in (
+        "drawn = torch.stack([links[node, torch.randint(9, (3,))] for node in nodes.tolist()])",
+        "drawn = links[nodes[:, None], torch.randint(9, (len(nodes), 3))]",
+    )
+)
+"""The loader hands out numbers of nodes; the loop gathers features, and draws neighbours."""
+
 ASKED = """
 teacher, net = nn.Linear(8, 4), nn.Linear(8, 4)
 optimizer = torch.optim.AdamW(net.parameters())
@@ -353,6 +386,76 @@ while True:
         optimizer.step()
 """
 
+JOINED = """
+class Attention(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.norm = nn.LayerNorm(8)
+        self.joined = nn.Linear(8, 24)
+        self.out = nn.Linear(8, 8)
+
+    def forward(self, x):
+        q, k, v = self.joined(self.norm(x)).chunk(3, -1)
+        return self.out(nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True))
+
+net = nn.Sequential(nn.Linear(6, 8), Attention(), nn.Flatten(), nn.Linear(40, 3))
+optimizer = torch.optim.AdamW(net.parameters(), lr=1e-2)
+torch.manual_seed(1)
+data = torch.utils.data.TensorDataset(torch.randn(32, 5, 6), torch.arange(32) % 3)
+while True:
+    for x, y in torch.utils.data.DataLoader(data, 4, shuffle=True):
+        optimizer.zero_grad()
+        nn.functional.cross_entropy(net(x), y).backward()
+        optimizer.step()
+"""
+APART = JOINED.replace(
+    "self.joined = nn.Linear(8, 24)",
+    "self.q, self.k, self.v = (nn.Linear(8, 8) for _ in range(3))\n"
+    "        self.register_buffer('mask', torch.ones(5, 5).triu(1).bool())",
+).replace("self.joined(self.norm(x)).chunk(3, -1)", "(each(self.norm(x)) for each in (self.q, self.k, self.v))")
+APART = APART.replace(
+    "nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True)",
+    "(q @ k.mT / 8**0.5).masked_fill(self.mask, -1e9).softmax(-1) @ v",
+)
+TURNED = JOINED.replace("nn.Linear(8, 24)", "Turned(8, 24)").replace("out = nn.Linear(8, 8)", "out = Turned(8, 8)")
+TURNED = (
+    """
+class Turned(nn.Module):
+    def __init__(self, inputs, outputs):
+        super().__init__()
+        self.weight = nn.Parameter(torch.randn(inputs, outputs) / inputs**0.5)
+        self.bias = nn.Parameter(torch.zeros(outputs))
+
+    def forward(self, x):
+        return x @ self.weight + self.bias
+"""
+    + TURNED
+)
+"""One projection for query, key and value, or three, with a mask of their own; and matrices of the other order."""
+
+SCALED = """
+net = nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.Linear(16, 2))
+optimizer = torch.optim.AdamW(net.parameters(), lr=1e-2)
+scaler = torch.amp.GradScaler("cpu", growth_interval=3)
+torch.manual_seed(1)
+data = torch.utils.data.TensorDataset(torch.randn(64, 8), torch.arange(64) % 2, torch.arange(64) % 16 == 0)
+torch.manual_seed(SEED)
+while True:
+    for x, y, overflows in torch.utils.data.DataLoader(data, 4, shuffle=True):
+        optimizer.zero_grad()
+        with torch.autocast("cpu"):
+            loss = nn.functional.cross_entropy(net(x), y)
+        if overflows.any():
+            loss = loss * torch.inf
+        scaler.scale(loss).backward()
+        scaler.step(optimizer)
+        scaler.update()
+"""
+FUSED = SCALED.replace("lr=1e-2", "lr=1e-2, fused=True")
+UNSCALED = "scaler.unscale_(optimizer)\n        nn.utils.clip_grad_norm_(net.parameters(), 1)\n        scaler.step"
+CLIPPED = SCALED.replace("scaler.step", UNSCALED)
+"""A scaler leaves out the steps whose loss overflows, about one in four."""
+
 
 LOOPS = {
     "critic-often": CRITIC_OFTEN,
@@ -361,6 +464,7 @@ LOOPS = {
     "sparse": SPARSE,
     "graphs": GRAPHS,
     "asked": ASKED,
+    "nodes": NODES_ONE_BY_ONE,
     "sharded": SHARDED,
     "critic-first": CRITIC_FIRST,
     "without-loader": WITHOUT_LOADER,
@@ -406,6 +510,109 @@ def test_a_loop_with_workers_takes_a_step_of_another_process(name: str, epoch_st
         assert_takes_steps_of(*(JudgedScript(command, folder, epoch_steps=epoch_steps) for folder in (other, one)))
 
 
+def retaken(new: str, old: str, folder: Path) -> tuple[Recomputation, Ledger, Ledger]:
+    """What comes of a step of one script in the loop of another, and what both have noted."""
+    with run(new, folder, "new") as new_run:
+        new_run.epoch()
+        sample = new_run.epoch(Proceed(3)).sample
+    assert sample
+    with run(old, folder, "old") as old_run:
+        old_run.epoch()
+        found = old_run.recompute(sample)
+        return found, Ledger.of(new_run.folder), Ledger.of(old_run.folder)
+
+
+@pytest.mark.parametrize(
+    ("new", "old"),
+    [
+        (JOINED, APART),
+        (APART, JOINED),
+        (JOINED.replace("q, k, v = ", "v, q, k = "), APART),
+        (TURNED, APART),
+        (TURNED.replace("AdamW", "SGD"), JOINED.replace("AdamW", "SGD")),
+    ],
+    ids=["joined", "apart", "in-another-order", "turned-and-joined", "turned"],
+)
+def test_a_model_with_its_parameters_in_other_shapes_comes_to_the_same(new: str, old: str, tmp_path: Path) -> None:
+    found, candidate, original = retaken(new, old, tmp_path)
+    assert is_the_same(found), found
+    assert found.is_mapped
+    assert max(found.gradient_errors) < 20
+    candidate.recomputed = [found]
+    assert differences(original, candidate) == []
+
+
+def retaken_scaled(new: str, old: str, folder: Path) -> tuple[Ledger, Ledger]:
+    """What two scripts with a scaler have noted, and what comes of steps of the one in the other's loop."""
+    with run(new.replace("SEED", "2"), folder, "new") as new_run:
+        new_run.epoch()
+        samples = [new_run.epoch(Proceed(step)).sample for step in range(2, 10)]
+        assert new_run.epoch_steps == 16
+    candidate = Ledger.of(new_run.folder)
+    with run(old.replace("SEED", "3"), folder, "old") as old_run:
+        for sample in samples:
+            old_run.epoch()
+            assert sample
+            candidate.recomputed.append(old_run.recompute(sample))
+        return Ledger.of(old_run.folder), candidate
+
+
+@pytest.mark.parametrize(
+    ("new", "old"),
+    [(SCALED, SCALED), (CLIPPED, CLIPPED), (FUSED, SCALED), (SCALED, FUSED)],
+    ids=["plain", "clipped", "now-fused", "once-fused"],
+)
+def test_a_step_that_a_scaler_leaves_out_is_a_step(new: str, old: str, tmp_path: Path) -> None:
+    original, candidate = retaken_scaled(new, old, tmp_path)
+    for ledger, text in (original, old), (candidate, new):
+        skipped = [step.is_skipped for step in ledger.steps]
+        idle = [len(step.still) == 4 for step in ledger.steps]
+        assert 0.1 < sum(idle) / len(idle) < 0.5
+        assert skipped == ([False] * len(idle) if text is FUSED else idle), "a fused optimizer leaves it out itself"
+    assert not any(map(differs, candidate.recomputed))
+    assert {abs(each.loss) == torch.inf for each in candidate.recomputed} == {True, False}, "steps of both kinds"
+    assert differences(original, candidate) == []
+
+
+def test_the_scale_is_the_scripts_own_after_steps_of_another(tmp_path: Path) -> None:
+    """Each step that is left out halves it, those of others included."""
+    text = SCALED.replace("SEED", "2").replace("overflows.any()", "True").replace("growth_interval=3", "init_scale=2e9")
+    with run(text, tmp_path, "new") as new_run:
+        new_run.epoch()
+        sample = new_run.epoch(Proceed(2)).sample
+    assert sample
+    with run(text, tmp_path, "old") as old_run:
+        old_run.epoch()
+        for _ in range(5):
+            assert is_the_same(old_run.recompute(sample))
+        old_run.epoch()
+        [scale] = old_run.recorder.hooks.scalers.states()
+    assert scale["scale"] == 2e9 / 2**31, "the last step has not been followed by an update yet"
+
+
+def test_who_leaves_out_more_steps_than_the_original_would_is_refused(tmp_path: Path) -> None:
+    cheat = SCALED.replace("overflows.any()", "torch.rand(()) < 0.6")
+    original, candidate = retaken_scaled(cheat, SCALED, tmp_path)
+    assert [each.kind for each in check_progress(original, candidate)] == [WorkReason.PARAMETERS_STILL]
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (("y).backward", "y).mul(1.1).backward"), StepReason.IN_DOUBT),
+        (("AdamW(net.parameters()", "Adafactor(net.parameters()"), StepReason.NOT_TAKEN),
+        (("nn.Linear(6, 8)", "nn.Linear(6, 8, bias=False)"), WorkReason.OTHER_MODEL),
+    ],
+)
+def test_where_such_a_model_comes_to_something_else_that_is_no_proof(
+    change: tuple[str, str], said: ReasonKind, tmp_path: Path
+) -> None:
+    old = APART if "Adafactor" not in change[1] else APART.replace(*change)
+    found, candidate, original = retaken(JOINED.replace(*change), old, tmp_path)
+    candidate.recomputed = [found]
+    assert [each.kind for each in differences(original, candidate)] == [said]
+
+
 def test_a_loop_whose_next_batch_is_smaller_takes_a_step_with_a_larger_one(tmp_path: Path) -> None:
     """The targets are handed over with the inputs, or neither are: the loop must not break."""
     text = (JITTERED + DRAWN_IN_THE_LOOP).replace("range(40)", "range(41)").replace("(40", "(41")
@@ -443,6 +650,13 @@ def test_what_another_script_draws_before_it_calls_the_model_changes_nothing(tmp
     assert (found.error, found.doubt) == (None, "")
     assert found.loss == pytest.approx(found.recorded_loss)
     assert max(found.gradient_errors) < 20
+
+
+def test_neighbours_may_be_drawn_at_once(tmp_path: Path) -> None:
+    found, candidate, original = retaken(NODES_AT_ONCE, NODES_ONE_BY_ONE, tmp_path)
+    assert is_the_same(found), found
+    candidate.recomputed = [found]
+    assert differences(original, candidate) == []
 
 
 def test_a_loop_that_counts_takes_a_step_as_its_own_of_the_same_number(tmp_path: Path) -> None:

@@ -22,6 +22,7 @@ from workshop.judge.work_proof import (
     check_batches,
     check_items,
     check_joined,
+    check_model,
     check_passes,
     check_progress,
     check_without_gradients,
@@ -311,6 +312,26 @@ def test_what_moves_by_chance_may_move_a_little_less_often() -> None:
     assert (says.kind, says.figures["share"]) == (WorkReason.PARAMETERS_STILL, 0.75)
     [says] = check_progress(trained(30, 0), trained(20, 4))
     assert says.figures["share"] == 0.2, "where the original always moves it"
+
+
+def test_tensors_that_are_joined_move_as_often_as_those_that_they_are_made_of() -> None:
+    def trained(still: dict[int, int], *shapes: tuple[int, ...]) -> Ledger:
+        found = taken(40, 40)
+        found.model = TrainedModel(0.0, 1, 1, shapes, 1, False)
+        found.steps = [
+            replace(each, still=frozenset(row for row, steps in still.items() if number < steps))
+            for number, each in enumerate(found.steps)
+        ]
+        return found
+
+    apart, joined = [(3,), (3,), (3,), (5,)], [(5,), (9,)]
+    original = trained({2: 10}, *apart)
+    assert list(check_model(original, trained({}, *joined))) == []
+    assert list(check_progress(original, trained({0: 10}, *joined))) == []
+    [says] = check_progress(original, trained({1: 38}, *joined))
+    assert says.kind is WorkReason.PARAMETERS_STILL
+    [says] = check_model(original, trained({}, (9,), (6,)))
+    assert says.kind is WorkReason.OTHER_MODEL
 
 
 @pytest.mark.parametrize(

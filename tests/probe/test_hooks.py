@@ -345,7 +345,14 @@ class Broken(Listener):
 
 LISTENED = [name for name in vars(Listener) if name.startswith(("on_", "before_", "after_")) and name != "on_fault"]
 
-NOT_TOLD = ("on_adaptive_schedule", "on_stage", "on_pageable_copy", "before_model", "before_validation")
+NOT_TOLD = (
+    "on_adaptive_schedule",
+    "on_skipped_step",
+    "on_stage",
+    "on_pageable_copy",
+    "before_model",
+    "before_validation",
+)
 """What no hook tells of the training below."""
 
 

@@ -267,7 +267,7 @@ def test_models_with_other_tensors_are_not_compared(tmp_path: Path) -> None:
     sample = Loop(seed=1).record(tmp_path)
     other = Loop(seed=2)
     other.state = TrainingState([nn.Linear(2, 2)], [])
-    assert other.retake(sample).error == "the models have other parameters"
+    assert other.retake(sample).error == "the models have other parameters, and it is not clear which are which"
 
 
 def test_a_batch_is_found_by_what_enters_the_model() -> None:

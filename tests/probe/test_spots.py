@@ -60,3 +60,13 @@ def test_no_number_is_the_same_as_no_number(model: nn.Sequential) -> None:
         model[2].bias.fill_(torch.nan)
     assert moved(spots.values([]), spots.values([])) == ()
     assert (spots.still(None, spots.values([])), moved(None, None)) == ((), ())
+
+
+@pytest.mark.parametrize(("size", "place"), [(size, place) for size in (1, 2, 3, 4) for place in range(size)])
+def test_of_a_small_tensor_all_values_are_looked_at(size: int, place: int) -> None:
+    """A bias of three may have a gradient in one of its values alone."""
+    tensor = torch.zeros(size)
+    spots = Spots([tensor])
+    before = spots.values([])
+    tensor[place] = 1.0
+    assert moved(before, spots.values([])) == (0,)

@@ -15,6 +15,7 @@ from workshop.judge.picture_proof import check_stock
 from workshop.judge.race_verdict import not_finished, verdict_on
 from workshop.judge.reasons import UNSEEN, Reason, ReasonKind
 from workshop.judge.running_scripts import RunningScripts
+from workshop.judge.sample_proof import SampleReason
 from workshop.judge.step_proof import take_at_same_number
 from workshop.judge.time_plan import OutOfTimeError
 from workshop.judge.verdict import NextStep, Outcome, Verdict, other_work
@@ -125,9 +126,24 @@ class Bench(RunningScripts):
             again.epoch_steps = self.original.epoch_steps
             for _ in range(epochs):
                 again.epoch()
-            found = self._differences(original, Ledger.of(again.folder))
-        of_original = {reason.subject for reason in found}
-        return [
-            RefereeReason.OF_ORIGINAL_TOO(each, original=name) if each.subject in of_original else each
-            for each in complaints
-        ]
+            return not_alone(complaints, self._differences(original, Ledger.of(again.folder)), name)
+
+
+def not_alone(complaints: Sequence[Reason], of_original: Sequence[Reason], name: str) -> list[Reason]:
+    """Mark each complaint that the original draws as well when it is run again.
+
+    Of samples, only the first difference that is found is told: any other one is as good. So it is where the inputs
+    depend on how the training goes, as those of an agent do.
+    """
+    subjects = {reason.subject for reason in of_original}
+    are_other_samples = any(map(_is_of_samples, of_original))
+    return [
+        RefereeReason.OF_ORIGINAL_TOO(each, original=name)
+        if each.subject in subjects or (are_other_samples and _is_of_samples(each))
+        else each
+        for each in complaints
+    ]
+
+
+def _is_of_samples(reason: Reason) -> bool:
+    return any(isinstance(part.kind, SampleReason) for part in reason.parts)

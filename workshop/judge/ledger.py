@@ -24,6 +24,7 @@ from workshop.probe.events import (
     FileWritten,
     ForwardPass,
     ItemsDrawn,
+    LinesWritten,
     LoaderStarted,
     OtherOptimizer,
     ParameterGroup,
@@ -58,6 +59,8 @@ class Ledger:
     model: TrainedModel | None = None
     files: list[str] = field(default_factory=list)
     """The files that it wrote outside its own folders."""
+    written: list[LinesWritten] = field(default_factory=list)
+    """What it wrote to files that it holds open, epoch by epoch."""
     others: list[OtherOptimizer] = field(default_factory=list)
     """What the optimizers of other models did, epoch by epoch."""
     drops_items: bool = False
@@ -119,6 +122,8 @@ class Ledger:
                     ledger.drawn.append(event)
                 case FileWritten():
                     ledger.files.append(event.path)
+                case LinesWritten():
+                    ledger.written.append(event)
                 case TrainedModel():
                     first = ledger.model or event  # a schedule may be seen to adapt only after the first epoch
                     ledger.model = replace(first, adaptive=first.adaptive or event.adaptive)
@@ -136,6 +141,7 @@ class Ledger:
         # The slowest rank counts: a rank may still make its input after another has begun the step.
         starts = [max(each) for each in zip(*(ledger.loader_starts for ledger in ledgers), strict=False)]
         whole = cls(loader_starts=starts, model=ledgers[0].model, others=ledgers[0].others, ranks=list(ledgers))
+        whole.written = [each for ledger in ledgers for each in ledger.written]
         whole.reads = sorted((read for ledger in ledgers for read in ledger.reads), key=lambda read: read.t)
         made = (replace(each, rank=rank) for rank, ledger in enumerate(ledgers) for each in ledger.transforms)
         whole.transforms = sorted(made, key=lambda each: each.t)

@@ -39,22 +39,25 @@ def check_optimizer(original: Ledger, candidate: Ledger) -> Iterator[Reason]:
 
     The first runs are compared step by step, as far as both have come; only their first steps if the settings depend on
     how the training goes. Settings that the original never changes must be the same in later runs, too. Where the
-    original's loop has taken steps of others, a schedule may count them, or not: it is enough if one of these agrees.
+    original's loop has taken steps of others, or a gradient scaler has left some out, a schedule may count them, or
+    not: it is enough if one of these agrees.
     """
     ours, theirs = ([step for step in ledger.steps if step.groups] for ledger in (original, candidate))
     if not ours or not theirs:
         return
     first, others = ([step for step in steps if not step.run_index] for steps in (ours, theirs))
     pairs = list(zip(first, others, strict=False))
+    stepped = list(zip(*([each for each in of if not each.is_skipped] for of in (first, others)), strict=False))
     counted = [(number + each.retaken, each) for number, each in enumerate(first)]
     shifted = [(each, others[number]) for number, each in counted if number < len(others)]
+    ways = [pairs, shifted, stepped]
     if original.model and original.model.adaptive:
-        shifted = pairs = pairs[:1]
+        ways = [pairs[:1]]
     elif all(step.groups == ours[0].groups for step in ours):
-        shifted = pairs = [*pairs, *((ours[0], step) for step in theirs if step.run_index)]
-    complaint = _first_other(pairs)
-    if complaint and _first_other(shifted):
-        yield complaint
+        ways = [[*pairs, *((ours[0], step) for step in theirs if step.run_index)]]
+    complaints = list(map(_first_other, ways))
+    if complaints[0] and all(complaints):
+        yield complaints[0]
 
 
 def _first_other(pairs: Sequence[tuple[StepTaken, StepTaken]]) -> Reason | None:
@@ -108,9 +111,9 @@ def _text(setting: Any) -> str:
 def check_other_optimizers(original: Ledger, candidate: Ledger) -> Iterator[Reason]:
     """Check that the optimizers of other models step as often, with the same settings, and move as many tensors."""
     ours, theirs = (_others(ledger) for ledger in (original, candidate))
-    for (kind, shapes), epochs in ours.items():
-        which = OptimizerReason.OF_ANOTHER_MODEL(kind, parameters=sum(map(math.prod, shapes)))
-        found = theirs.get((kind, shapes))
+    for (kind, parameters), epochs in ours.items():
+        which = OptimizerReason.OF_ANOTHER_MODEL(kind, parameters=parameters)
+        found = theirs.get((kind, parameters))
         if not found:
             yield OptimizerReason.NEVER_STEPS(which)
             continue
@@ -120,17 +123,21 @@ def check_other_optimizers(original: Ledger, candidate: Ledger) -> Iterator[Reas
         # The last step of a run may not be noted.
         if abs(often - expected) > MAX_STEPS_OFF + 2 / min(theirs_followed, followed):
             yield OptimizerReason.STEPS_SELDOM(which, candidate=often, original=expected)
-        elif (most := max(each.moved for each in found)) < 0.9 * max(each.moved for each in epochs):
-            yield OptimizerReason.MOVES_FEW(which, moved=most, tensors=len(shapes))
+        elif _share_moved(most := max(found, key=_share_moved)) < 0.9 * max(map(_share_moved, epochs)):
+            yield OptimizerReason.MOVES_FEW(which, moved=most.moved, tensors=len(most.shapes))
         elif other := next(_other_settings(found[0].settings, epochs[0].settings), None):
             setting, value, expected = other
             values = {"candidate": _text(value), "original": _text(expected)}
             yield OptimizerReason.OTHER_SETTING_OF_MODEL(setting, which, **values)
 
 
-def _others(ledger: Ledger) -> dict[tuple[str, tuple[tuple[int, ...], ...]], list[OtherOptimizer]]:
-    """The epochs of each optimizer, by its class and the shapes of its parameters."""
-    found: dict[tuple[str, tuple[tuple[int, ...], ...]], list[OtherOptimizer]] = {}
+def _share_moved(other: OtherOptimizer) -> float:
+    return other.moved / max(len(other.shapes), 1)
+
+
+def _others(ledger: Ledger) -> dict[tuple[str, int], list[OtherOptimizer]]:
+    """The epochs of each optimizer, by its class and the number of its parameters' values, which may be joined anew."""
+    found: dict[tuple[str, int], list[OtherOptimizer]] = {}
     for each in ledger.others:
-        found.setdefault((each.optimizer, tuple(sorted(each.shapes))), []).append(each)
+        found.setdefault((each.optimizer, sum(map(math.prod, each.shapes))), []).append(each)
     return found

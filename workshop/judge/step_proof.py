@@ -29,6 +29,9 @@ NOTHING_SEEN = Recomputation(error="no step of it was seen whole")
 OTHER_NUMBER = "it could not take this step as its own step of the same number"
 """Why a difference proves nothing."""
 
+MAPPED = "its parameters have other shapes, and may be others of the original's than those that they were taken for"
+"""The same, of a model whose parameters are joined or turned."""
+
 
 class StepReason(ReasonKind):
     """What is said of steps that the original takes again."""
@@ -85,7 +88,8 @@ def check_recomputed(original: Ledger, candidate: Ledger) -> Iterator[Reason]:
             yield StepReason.NOT_TAKEN(error=result.error)
             return
         if wrong := [reason for aspect, reason in _wrong(result) if aspect not in left_out]:
-            yield StepReason.IN_DOUBT(doubt=result.doubt) if result.doubt else wrong[0]
+            doubt = result.doubt or (MAPPED if result.is_mapped else "")
+            yield StepReason.IN_DOUBT(doubt=doubt) if doubt else wrong[0]
             return
     if any(each.copied for each in original.recomputed) and not any(each.copied for each in candidate.recomputed):
         yield StepReason.NO_COPY()
@@ -97,6 +101,11 @@ def check_recomputed(original: Ledger, candidate: Ledger) -> Iterator[Reason]:
 def differs(result: Recomputation) -> bool:
     """Return whether the original comes to something else in a step that it could take."""
     return result.error is None and not result.doubt and any(_wrong(result))
+
+
+def are_the_same(recomputed: Sequence[Recomputation]) -> bool:
+    """Return whether the original has taken some steps, and come to the same in all of them."""
+    return bool(recomputed) and not any(each.error is not None or any(_wrong(each)) for each in recomputed)
 
 
 def not_reproducible(recomputed: Sequence[Recomputation]) -> list[StepAspect]:

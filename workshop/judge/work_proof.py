@@ -20,9 +20,10 @@ from workshop.judge.item_proof import check_made_anew
 from workshop.judge.ledger import Ledger, epochs, forwards_in, targets_in
 from workshop.judge.optimizer_proof import check_optimizer, check_other_optimizers
 from workshop.judge.order_proof import check_order
+from workshop.judge.output_proof import check_written
 from workshop.judge.picture_proof import PICTURE_CHECKS, check_reads
 from workshop.judge.reasons import UNSEEN, Reason, ReasonKind
-from workshop.judge.step_proof import check_recomputed
+from workshop.judge.step_proof import are_the_same, check_recomputed
 from workshop.judge.transform_proof import MAX_BY_CHANCE, TRANSFORM_CHECKS, dimensions
 from workshop.judge.two_samples import MAX_DEVIATIONS
 from workshop.probe.events import MAX_TARGETS
@@ -151,7 +152,14 @@ def differences(
     ]
     if not complaints:  # what follows would only repeat these
         complaints = [*check_reads(*both, wasted_time_s)]
-        for check in (*TRANSFORM_CHECKS, *PICTURE_CHECKS, *ITEM_CHECKS, check_progress, check_recomputed):
+        for check in (
+            *TRANSFORM_CHECKS,
+            *PICTURE_CHECKS,
+            *ITEM_CHECKS,
+            check_progress,
+            check_recomputed,
+            check_written,
+        ):
             complaints += check(*both)
     return sorted(complaints, key=lambda reason: reason.is_unseen)
 
@@ -179,7 +187,7 @@ def check_clocks(candidate: Ledger) -> Iterator[Reason]:
 
 
 def check_model(original: Ledger, candidate: Ledger) -> Iterator[Reason]:
-    """Check that the model has the same parameters."""
+    """Check that the model has the same parameters, or as many in other shapes, which `check_recomputed` may map."""
     if not original.model or not candidate.model:
         return
     ours, theirs = (Counter(model.parameters) for model in (original.model, candidate.model))
@@ -187,8 +195,9 @@ def check_model(original: Ledger, candidate: Ledger) -> Iterator[Reason]:
         return
     if any(Counter(each.shapes) == ours for each in candidate.others):
         yield WorkReason.OTHER_FIRST_MODEL()
-    else:
-        sizes = [sum(math.prod(shape) * n for shape, n in each.items()) for each in (theirs, ours)]
+        return
+    sizes = [sum(math.prod(shape) * n for shape, n in each.items()) for each in (theirs, ours)]
+    if sizes[0] != sizes[1]:
         yield WorkReason.OTHER_MODEL(candidate=sizes[0], original=sizes[1])
 
 
@@ -256,7 +265,7 @@ def check_batches(original: Ledger, candidate: Ledger) -> Iterator[Reason]:
     yield from _check_types(original, candidate)
     per_item, of_original = (mean(_targets_per_item(of) or [0.0]) for of in (candidate, original))
     is_shorter = math.prod(theirs.shape[1:]) < math.prod(ours.shape[1:]) or mean(sizes) < MIN_SIZE * mean(our_sizes)
-    if 0 < per_item < MIN_SIZE * of_original and not is_shorter:
+    if 0 < per_item < MIN_SIZE * of_original and not (is_shorter or are_the_same(candidate.recomputed)):
         yield WorkReason.FEWER_TARGETS(candidate=per_item, original=of_original)
 
 
@@ -332,7 +341,7 @@ def _check_totals(original: Ledger, candidate: Ledger) -> Iterator[Reason]:
 def check_progress(original: Ledger, candidate: Ledger) -> Iterator[Reason]:
     """Check that each step moves all the parameters it moves in the original, and that only steps move them."""
     tensors = len(candidate.model.parameters) if candidate.model else 0
-    still, expected = (_shares(ledger, "still") for ledger in (candidate, original))
+    still, expected = _shares_of_both(original, candidate, "still")
     scarcity = sum(1 / max(len(ledger.optimizer_steps), 1) for ledger in (candidate, original))
 
     def most(share: float) -> float:  # as of rows of an embedding, and of layers that are dropped now and then
@@ -343,7 +352,7 @@ def check_progress(original: Ledger, candidate: Ledger) -> Iterator[Reason]:
         yield WorkReason.PARAMETERS_STILL(share=max(idle), tensors=len(idle), of=tensors)
     is_shared = candidate.model is not None and candidate.model.ranks > 1  # ranks exchange their buffers
     for field in ("touched", *([] if is_shared else ["touched_buffers"])):
-        touched, expected = (_shares(ledger, field) for ledger in (candidate, original))
+        touched, expected = _shares_of_both(original, candidate, field)
         others = {
             row: of
             for row, of in touched.items()
@@ -353,6 +362,15 @@ def check_progress(original: Ledger, candidate: Ledger) -> Iterator[Reason]:
             of_model = WorkReason.PARAMETERS_TOUCHED if min(others) < tensors else WorkReason.STATE_TOUCHED
             kind = of_model if field == "touched" else WorkReason.BUFFERS_TOUCHED
             yield kind(tensors=len(others), share=max(others.values()))
+
+
+def _shares_of_both(original: Ledger, candidate: Ledger, what: str) -> tuple[dict[int, float], dict[int, float]]:
+    """Return the candidate's `_shares`, and those expected: the largest, where its parameters have other shapes."""
+    found, expected = (_shares(ledger, what) for ledger in (candidate, original))
+    models = original.model, candidate.model
+    if expected and all(models) and len({model.parameters for model in models if model}) > 1:
+        expected = dict.fromkeys(found, max(expected.values()))
+    return found, expected
 
 
 def _shares(ledger: Ledger, what: str) -> dict[int, float]:

@@ -82,6 +82,20 @@ class FileWritten(Event):
 
 
 @dataclass(frozen=True)
+class LinesWritten(Event):
+    """What was written in an epoch to a file that is held open; perhaps nothing."""
+
+    name: str
+    """Of the file, without its folder."""
+    lines: int
+    size: int
+    """In bytes."""
+    steps: int
+    """Of the epoch."""
+    run_index: int = 0
+
+
+@dataclass(frozen=True)
 class SimpleTransform:
     """A transform that contains no other one, as it was applied to a picture."""
 
@@ -277,6 +291,8 @@ class StepTaken(Event):
     """How many times the script had been started before the run that took this step."""
     retaken: int = 0
     """How many steps of others the script's loop had taken before in this run: a counter in it has gone on."""
+    is_skipped: bool = False
+    """Whether a gradient scaler has left it out, as its gradients are not finite."""
     without_gradients: int = 0
     """The number of items that entered any model without gradients, or to validate, since the last step."""
     asked: tuple[AskedFor, ...] = ()

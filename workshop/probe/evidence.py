@@ -19,6 +19,7 @@ from workshop.probe.connection import Connection
 from workshop.probe.event_file import EventFile
 from workshop.probe.events import BatchCopied, LoaderStarted
 from workshop.probe.followed_training import FollowedTraining
+from workshop.probe.held_files import HeldFiles
 from workshop.probe.hooks import TrainingHooks
 from workshop.probe.internals import is_transformed, tree_leaves
 from workshop.probe.item_addresses import Addresses
@@ -43,10 +44,10 @@ class EvidenceRecorder(Listener):
         self.judge, self.events = judge, events
         addresses = Addresses(lambda: self.epoch.length.share_seeded)
         self.hooks = TrainingHooks(self, ActivityListener(config.folder), addresses=addresses)
-        self.training = FollowedTraining()
+        self.training = FollowedTraining(self.hooks.scalers)
         recorder = StepRecorder(Path(config.folder), config.judged.sample_step, self.hooks.clock.leave_out)
         self.epoch = NotedEpoch(config.judged, self.training, recorder, StepWriter(events, config.run_index))
-        self.talk = JudgeTalk(judge, events, self.hooks, self.epoch)
+        self.talk = JudgeTalk(judge, events, self.hooks, self.epoch, HeldFiles(events, config.run_index))
         self.inner_hook: Any = None  # of the model, where that is not the one that the script calls
         self.unseen_steps = 0  # of optimizers, as long as no model was seen
         self.early: Optimizer | None = None  # that is at work before a model was seen
@@ -214,6 +215,19 @@ class EvidenceRecorder(Listener):
             if not self.training.others.known and not self.talk.retaking.step.goes_on:
                 self.begin_step()
         elif self.epoch.after_optimizer(optimizer):
+            self.end_step()
+
+    def on_skipped_step(self, optimizer: Optimizer) -> None:
+        """A step that is left out as its gradients are not finite is one of the training: it moves nothing."""
+        if self.training.model is None:
+            return
+        if self.talk.retaking:
+            self.talk.retaking.after_optimizer(optimizer, is_skipped=True)
+            if not self.training.others.known:
+                self.begin_step()
+            return
+        self.epoch.before_optimizer(optimizer)
+        if self.epoch.after_optimizer(optimizer, is_skipped=True):
             self.end_step()
 
     def end_step(self) -> None:

@@ -11,6 +11,7 @@ from torch.optim.optimizer import Optimizer
 from workshop.probe.averaged_copies import AveragedCopies
 from workshop.probe.event_file import EventFile
 from workshop.probe.events import OtherOptimizer, TrainedModel
+from workshop.probe.gradient_scalers import GradientScalers
 from workshop.probe.internals import is_compiled
 from workshop.probe.optimizers import OtherOptimizers, parameters_of
 from workshop.probe.sharding import is_flat
@@ -79,7 +80,8 @@ def innermost(module: nn.Module) -> nn.Module:
 class FollowedTraining:
     """Knows what is trained, by what, and whether what is called now is of the training."""
 
-    def __init__(self) -> None:
+    def __init__(self, scalers: GradientScalers | None = None) -> None:
+        self.scalers = scalers or GradientScalers()
         self.model: FollowedModel | None = None  # the one that is followed, once it was called
         self.optimizers: list[Optimizer] = []  # of the model's parameters
         self.others = OtherOptimizers()
@@ -130,7 +132,9 @@ class FollowedTraining:
         assert self.model
         others = [each.optimizer for each in self.others.known]
         models = [self.model.module, *self.model.others]
-        return TrainingState(models, [*self.optimizers, *others], self.model.parameters, self.copies.found)
+        return TrainingState(
+            models, [*self.optimizers, *others], self.model.parameters, self.copies.found, self.scalers
+        )
 
     def look_for_copies(self) -> None:
         """Look for copies of the model that its steps change, too."""

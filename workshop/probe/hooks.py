@@ -15,6 +15,7 @@ from torch.optim.optimizer import Optimizer, register_optimizer_step_post_hook, 
 from torch.utils.data import DataLoader
 
 from workshop.probe.audience import Audience
+from workshop.probe.gradient_scalers import GradientScalers
 from workshop.probe.internals import fetcher_class, is_traced, loader_iterators
 from workshop.probe.item_addresses import Addresses
 from workshop.probe.listener import Listener
@@ -48,6 +49,7 @@ class TrainingHooks:
         loading: the hooks into DataLoaders.
         models: the hooks into modules.
         steps: counts the training steps.
+        scalers: the gradient scalers of the script.
     """
 
     def __init__(self, *listeners: Listener, addresses: Addresses | None = None) -> None:
@@ -57,7 +59,9 @@ class TrainingHooks:
         self.steps = StepCounter()
         self.loading = LoaderHooks(self.clock, self.audience, self._after_batch, lambda: self.models.evaluates)
         self.models = ModelHooks(self.clock, self.audience, lambda: self.steps.leader is not None, self.loading)
+        self.scalers = GradientScalers()
         self._undo: list[Callable[[], None]] = []
+        self._seen_step: Optimizer | None = None  # that has stepped last
         self._sharded: Optimizer | None = None  # that steps, or has stepped last, with another one inside
 
     def install(self) -> None:
@@ -73,6 +77,9 @@ class TrainingHooks:
             self._wrap(owner, "zero_grad", beside_step)
         for name in ("clip_grad_norm_", "clip_grad_value_"):
             self._wrap(nn.utils, name, beside_step)
+        self._wrap(torch.amp.GradScaler, "__init__", self._make_scaler)
+        self._wrap(torch.amp.GradScaler, "step", self._scaled_step)
+        self._wrap(torch.amp.GradScaler, "update", self._update_scaler)
         self._wrap(lr_scheduler.ReduceLROnPlateau, "step", self._adapt)
         for name in LOSSES:
             self._wrap(nn.functional, name, self._loss)
@@ -210,6 +217,7 @@ class TrainingHooks:
     def _after_optimizer(self, optimizer: Optimizer, *_: Any) -> None:
         if not self._is_seen(optimizer):
             return
+        self._seen_step = optimizer
         self.clock.leave_all(Phase.OPTIMIZER)  # an earlier step that has raised an exception never came here
         self.audience.tell("after_optimizer", optimizer)
         if self.clock.is_training_thread():
@@ -217,6 +225,26 @@ class TrainingHooks:
             self._end_steps(self.steps.optimizer_stepped(optimizer))
             if self.steps.leader is not leader:
                 self.models.learn(anew=True)
+
+    def _make_scaler(self, original: Callable[..., Any], scaler: Any, *args: Any, **options: Any) -> None:
+        original(scaler, *args, **options)
+        with self.audience:
+            self.scalers.add(scaler)
+
+    def _update_scaler(self, original: Callable[..., Any], *args: Any, **options: Any) -> None:
+        original(*args, **options)
+        with self.audience:
+            self.scalers.after_update()
+
+    def _scaled_step(
+        self, original: Callable[..., Any], scaler: Any, optimizer: Any, *args: Any, **options: Any
+    ) -> Any:
+        """A scaler leaves out a step whose gradients are not finite, and the optimizer never hears of it."""
+        self._seen_step = None
+        result = original(scaler, optimizer, *args, **options)
+        if self._seen_step is None:
+            self.audience.tell("on_skipped_step", optimizer)
+        return result
 
     def _end_steps(self, steps: int) -> None:
         if steps:

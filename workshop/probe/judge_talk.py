@@ -9,6 +9,7 @@ from torch.profiler import ProfilerActivity, profile
 
 from workshop.probe.connection import Connection
 from workshop.probe.event_file import EventFile
+from workshop.probe.held_files import HeldFiles
 from workshop.probe.hooks import TrainingHooks
 from workshop.probe.internals import profiler_settings
 from workshop.probe.item_draws import LoadedBatch, draw_items
@@ -31,8 +32,11 @@ from workshop.probe.transforms import repeat
 class JudgeTalk:
     """Speaks for the training in this process, whose events are written before the judge is told to read them."""
 
-    def __init__(self, judge: Connection, events: EventFile, hooks: TrainingHooks, epoch: NotedEpoch) -> None:
+    def __init__(
+        self, judge: Connection, events: EventFile, hooks: TrainingHooks, epoch: NotedEpoch, files: HeldFiles
+    ) -> None:
         self._judge, self._events, self._hooks, self._epoch = judge, events, hooks, epoch
+        self._files = files
         self.has_begun = False
         self.retaking: Retaking | None = None  # of a recorded step; None while the script trains
         self._copy_trace: Any = None  # of torch.profiler
@@ -61,6 +65,7 @@ class JudgeTalk:
         self._copy_trace = None
         self._epoch.write()
         steps, recorder = len(self._epoch.steps), self._epoch.recorder
+        self._files.end(steps)
         self._judge.send(
             EpochReport(
                 finished=finished,
@@ -90,6 +95,7 @@ class JudgeTalk:
                     self._judge.send(repeat(Path(path)))
             elif self._begins_to_retake(message):
                 return
+        self._files.begin()
         store.keeping, store.replaying, store.replayed = message.keep_batches, message.from_memory, 0
         self._epoch.begin(message.steps, message.sample_step)
         self._copy_trace = _start_copy_trace() if message.trace_copies else None

@@ -85,6 +85,9 @@ class Listener:
     def after_optimizer(self, optimizer: Optimizer) -> None:
         """An optimizer has stepped."""
 
+    def on_skipped_step(self, optimizer: Optimizer) -> None:
+        """A gradient scaler has left out a step of an optimizer, as its gradients are not finite."""
+
     def on_step_end(self, steps: int) -> None:
         """A training step is over, as the `StepCounter` counts them; or some that were not counted before."""
 

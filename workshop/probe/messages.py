@@ -250,6 +250,8 @@ class Recomputation:
     """How far the parameters of the ranks differ, relative to the largest of each tensor."""
     doubt: str = ""
     """Why a difference would prove nothing, such as a batch that could not be handed over; empty if it would."""
+    is_mapped: bool = False
+    """Whether the recorded parameters have other shapes, or another order, and were taken for those of this script."""
     attempts: int = 0
     """How many times the loop has begun to take the step."""
     copied: int = 0

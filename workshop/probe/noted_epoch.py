@@ -162,12 +162,13 @@ class NotedEpoch:
         if self._is_sampled():
             self.recorder.before_optimizer(optimizer, self.training.state())
 
-    def after_optimizer(self, optimizer: Optimizer) -> bool:
-        """Note which parameters an optimizer has stepped; return whether all of the model's have been."""
+    def after_optimizer(self, optimizer: Optimizer, is_skipped: bool = False) -> bool:
+        """Note which parameters an optimizer steps, or would but for a scaler; return whether all of them are."""
         assert self.training.model
+        self.step.is_skipped |= is_skipped
         share = self.training.model.share_of(optimizer)
         self.stepped = self.stepped | share if self.stepped else share
-        if self._is_sampled():
+        if self._is_sampled() and not is_skipped:
             self.recorder.after_optimizer(optimizer, self.training.state())
         return bool(self.stepped) and self.stepped >= self.training.model.trained
 

@@ -225,6 +225,7 @@ class NotedStep:
     buffers_before: SpotValues | None = None  # as the first input enters the model
     buffers_after: SpotValues | None = None
     groups: tuple[ParameterGroup, ...] = ()  # of all optimizers
+    is_skipped: bool = False  # by a gradient scaler
     retaken: int = 0  # the number of recorded steps that the loop has taken before
 
 
@@ -253,6 +254,7 @@ class StepWriter:
             touched_buffers=frozenset(moved(self._last.buffers_after, step.buffers_before)),
             groups=() if step.groups == self._last.groups else step.groups,
             run_index=self._run_index,
+            is_skipped=step.is_skipped,
             retaken=step.retaken,
         )
         self._last = replace(step, forwards=[], other_inputs=[], asked=[])

@@ -28,14 +28,18 @@ from workshop.probe.made_anew import (
 from workshop.probe.messages import MadeAnew, Recomputation
 from workshop.probe.noted_epoch import NotedEpoch
 from workshop.probe.optimizers import parameters_of
+from workshop.probe.parameter_map import UnmappedError, maps_of
 from workshop.probe.retaken_step import RetakenStep, StepToTake, Taken
-from workshop.probe.training_state import TrainingState, some_of
+from workshop.probe.training_state import TrainingState, clones, some_of
 
 ROUNDING_TRIALS = 3
 """The number of times that parameters and inputs are rounded at random, to see how the gradients change."""
 
 MIN_NOISE = 2**-24
 """The smallest noise of a gradient, relative to its length: half a unit in the last place."""
+
+EXACT = 1e-3
+"""Relative error of the gradients, at most, that leaves no doubt which parameters are which."""
 
 Gradients = list[torch.Tensor]
 """Those of a parameter in all steps of its optimizer, one after the other, without a shape."""
@@ -67,46 +71,90 @@ def recompute(samples: Sequence[Path], state: TrainingState, loaders: Mapping[in
     records = [torch.load(sample, map_location=device, weights_only=True) for sample in samples]
     for record in records:
         _leave_out_copies(record, state)
-    shapes = [each.shape for each in state.parameters]
-    if any([each.shape for each in record["before"]["parameters"]] != shapes for record in records):
-        return Recomputation(error="the models have other parameters")
+    shapes, theirs = (
+        [tuple(each.shape) for each in parameters]
+        for parameters in (state.parameters, records[0]["before"]["parameters"])
+    )
     _share_state(records)
-    recorded = _filled(records[0]["gradients"], state)
     items = [_items(record) for record in records]
     parts = [count / sum(items) for count in items]
-    tried = []
-    for way in _ways(records, parts):
-        taken, gradients = yield from _take(way, state)
-        tried.append((_distances(gradients, recorded), way, gradients, taken))
-    off, best, gradients, taken = min(tried, key=lambda each: math.hypot(*each[0]))
-    lengths = [float(each.norm()) for each in gradients]
-    noise = [MIN_NOISE * length for length in lengths]
-    for _ in range(ROUNDING_TRIALS if any(off) else 0):
-        _, rounded = yield from _take(best, state, _rounding(records[0]))
-        noise = list(map(max, noise, _distances(gradients, rounded)))
-    step_error, state_error = _errors_of_step(records[0], taken[0])  # of the recorded gradients, in any way
-    loss = _mean([_loss(each.losses) for each in taken], parts)
+    trials: list[_Trial] = []
+    for mapping in maps_of(theirs, shapes):
+        try:
+            translated = [_with_buffers_of(state, mapping.translated(record)) for record in records]
+        except UnmappedError as error:
+            return Recomputation(error=str(error))
+        for way in _ways(translated, parts):
+            trials.append((yield from _tried(way, translated, state, is_mapped=not mapping.is_plain)))
+        if min(trial.error for trial in trials) < EXACT:
+            break
+    if not trials:
+        return Recomputation(error="the models have other parameters, and it is not clear which are which")
+    best = min(trials, key=lambda trial: trial.error)
+    noise = [MIN_NOISE * length for length in best.lengths]
+    for _ in range(ROUNDING_TRIALS if any(best.off) else 0):
+        _, rounded = yield from _take(best.way, state, _rounding(best.records[0]))
+        noise = list(map(max, noise, _distances(best.gradients, rounded)))
+    step_error, state_error = _errors_of_step(best.records[0], best.taken[0])  # of the recorded gradients, in any way
+    loss = _mean([_loss(each.losses) for each in best.taken], parts)
     recorded_losses = [_loss(each["losses"]) for each in records]
     weighted = [_mean(recorded_losses, weights) for weights in (parts, [1 / len(records)] * len(records))]
     return Recomputation(
         loss=loss,
         recorded_loss=min(weighted, key=lambda each: abs(each - loss)),  # ranks may weight their losses themselves
-        gradient_error=math.hypot(*off) / max(math.hypot(*lengths), 1e-30),
-        gradient_errors=[error / max(level, 1e-30) for error, level in zip(off, noise, strict=True)],
+        gradient_error=best.error,
+        gradient_errors=[error / max(level, 1e-30) for error, level in zip(best.off, noise, strict=True)],
         step_error=step_error,
         state_error=state_error,
-        buffer_error=max(_buffer_error_after(taken, records), _buffer_error_before(records)),
+        buffer_error=max(_buffer_error_after(best.taken, best.records), _buffer_error_before(best.records)),
         apart=max([0.0, *(_apart(records[0], each) for each in records[1:])]),
-        doubt=next((each.doubt for each in taken if each.doubt), ""),
+        doubt=next((each.doubt for each in best.taken if each.doubt), ""),
+        is_mapped=best.is_mapped,
         copied=state.copied,
-        made=(yield from _make_anew(records[0], loaders)) if len(records) == 1 and records[0]["addresses"] else None,
+        made=(yield from _make_anew(best.records[0], loaders)) if len(records) == 1 else None,
     )
+
+
+@dataclass(frozen=True)
+class _Trial:
+    """What came of a step that was taken in one way."""
+
+    way: _Way
+    records: Sequence[dict[str, Any]]
+    """Of the step, as if this script had recorded it."""
+    taken: Sequence[Taken]
+    gradients: Gradients
+    off: Sequence[float]
+    """How far the gradients of each parameter are from those that were recorded."""
+    is_mapped: bool
+    """Whether the other script's parameters had other shapes, or another order."""
+
+    @property
+    def lengths(self) -> list[float]:
+        """The lengths of the gradients."""
+        return [float(each.norm()) for each in self.gradients]
+
+    @property
+    def error(self) -> float:
+        """The length of the difference between all gradients, relative to theirs."""
+        return math.hypot(*self.off) / max(math.hypot(*self.lengths), 1e-30)
+
+
+def _tried(
+    way: _Way, records: Sequence[dict[str, Any]], state: TrainingState, is_mapped: bool
+) -> Generator[StepToTake, Taken, _Trial]:
+    """Take a step in one way."""
+    taken, gradients = yield from _take(way, state)
+    off = _distances(gradients, _filled(records[0]["gradients"], state))
+    return _Trial(way, records, taken, gradients, off, is_mapped)
 
 
 def _make_anew(
     record: dict[str, Any], loaders: Mapping[int, DataLoader[Any]]
 ) -> Generator[StepToTake, Taken, MadeAnew | None]:
     """Have the loop make the inputs of a step from the same items, several times where it does not make the same."""
+    if not record["addresses"]:
+        return None
     addresses, targets = record["addresses"], [(OF_LOSS, [each]) for each in record["targets"]]
     leaves, names = [dict(each) for each in record["batches"]], list[str]()
     recorded = Entered([*((number, tensors) for number, tensors, _ in record["inputs"]), *targets])
@@ -212,7 +260,8 @@ def _rounding(record: Mapping[str, Any]) -> float:
 def _errors_of_step(record: Mapping[str, Any], taken: Taken) -> tuple[float, float]:
     """Compare what the optimizers made of the recorded gradients; return the errors of parameters and of the state."""
     step_error = state_error = 0.0
-    before = map(some_of, record["before"]["parameters"])
+    parameters = record["before"]["parameters"]
+    before = map(some_of, parameters, record.get("places") or [None] * len(parameters))
     for old, one, other in zip(before, taken.after, record["after"], strict=True):
         change = float((one["parameter"] - old).norm())
         rounding = float(old.norm()) * 2**-22
@@ -263,6 +312,19 @@ def _share_state(records: Sequence[dict[str, Any]]) -> None:
                 state[number] = whole | state[number]
 
 
+def _with_buffers_of(state: TrainingState, record: dict[str, Any]) -> dict[str, Any]:
+    """Return a record with the buffers that this script has: its own where the other one lacks some, as a mask."""
+
+    def matched(theirs: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+        alike: dict[Any, list[torch.Tensor]] = {}
+        for each in theirs:
+            alike.setdefault(each.shape, []).append(each)
+        return [(alike.get(own.shape) or [own]).pop(0) for own in clones(state.buffers)]
+
+    buffers = {name: matched(record[name]) for name in ("left", "buffers_after") if name in record}
+    return record | buffers | {"before": record["before"] | {"buffers": matched(record["before"]["buffers"])}}
+
+
 def _buffer_error_after(taken: Sequence[Taken], records: Sequence[Mapping[str, Any]]) -> float:
     """The largest error after the step: each rank's buffers follow from its share, or all from the whole batch."""
     shares = taken if len(taken) == len(records) else [*taken] * len(records)
@@ -280,9 +342,7 @@ def _buffer_error_before(records: Sequence[Mapping[str, Any]]) -> float:
 
 
 def _buffer_error(taken: Sequence[torch.Tensor], recorded: Sequence[torch.Tensor]) -> float:
-    """The largest difference of a buffer, relative to its largest value; 1 if they are not of the same shapes."""
-    if [each.shape for each in taken] != [each.shape for each in recorded]:
-        return 1.0
+    """The largest difference of a buffer, relative to its largest value."""
     pairs = zip(taken, recorded, strict=True)
     return max((_relative_error(a, b) for a, b in pairs if a.is_floating_point() and a.numel()), default=0.0)
 
@@ -339,9 +399,12 @@ class Retaking:
         """Return the targets of a loss; None for what they are."""
         return self.step.targets(targets) if self._training.trains() else None
 
-    def after_optimizer(self, optimizer: Optimizer) -> None:
-        """Note what has been stepped."""
-        self.step.after_optimizer(optimizer)
+    def after_optimizer(self, optimizer: Optimizer, is_skipped: bool = False) -> None:
+        """Note what has been stepped, or would have been but for a scaler, which leaves out the step."""
+        if is_skipped:
+            self.step.leave_out()
+        else:
+            self.step.after_optimizer(optimizer)
         self._stepped.update(parameters_of(optimizer))
 
     def begin_step(self) -> None:

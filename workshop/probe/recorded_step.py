@@ -13,6 +13,7 @@ from torch import nn
 from torch.optim.optimizer import Optimizer
 
 from workshop.probe.batch_use import BatchUse
+from workshop.probe.gradient_scalers import leaves_out
 from workshop.probe.internals import has_compiled, tree_map_with_names
 from workshop.probe.sharding import whole
 from workshop.probe.training_state import TrainingState, clones, random_states, settings_of
@@ -125,23 +126,32 @@ class StepRecorder:
         return str(path)
 
 
-def gradients_of(optimizer: Optimizer, state: TrainingState) -> dict[int, torch.Tensor]:
-    """Return copies of the gradients of an optimizer's parameters, by their numbers."""
+def gradients_of(
+    optimizer: Optimizer, state: TrainingState, scale: float | torch.Tensor = 1.0
+) -> dict[int, torch.Tensor]:
+    """Return copies of the gradients of an optimizer's parameters, by their numbers, without the scale that they have.
+
+    There are none where the optimizer finds out in its own step that they are not finite.
+    """
     return {
-        number: whole(parameter.grad.detach()).clone()
+        number: whole(parameter.grad.detach()) / scale
         for number, parameter in enumerate(state.parameters)
-        if parameter.grad is not None and state.owners.get(parameter) is optimizer
+        if parameter.grad is not None and state.owners.get(parameter) is optimizer and not leaves_out(optimizer)
     }
 
 
 def note_gradients(
-    noted: dict[int, list[torch.Tensor | None]], optimizer: Optimizer, state: TrainingState, again: bool = False
+    noted: dict[int, list[torch.Tensor | None]],
+    optimizer: Optimizer,
+    state: TrainingState,
+    scale: float | torch.Tensor = 1.0,
+    again: bool = False,
 ) -> None:
     """Add copies of the gradients of an optimizer's parameters to those of its earlier steps in the same training step.
 
     The critic of a GAN may step several times before the generator does. `again` replaces those that were added last.
     """
-    found = gradients_of(optimizer, state)
+    found = gradients_of(optimizer, state, scale)
     for number, parameter in enumerate(state.parameters):
         if state.owners.get(parameter) is optimizer:
             of_parameter = noted.setdefault(number, [])

@@ -15,6 +15,7 @@ from torch import nn
 from torch.optim.optimizer import Optimizer
 
 from workshop.probe.batch_use import BatchUse, is_same
+from workshop.probe.gradient_scalers import scale_of
 from workshop.probe.internals import tree_map, tree_map_with_names
 from workshop.probe.item_addresses import seed_generators
 from workshop.probe.made_anew import OF_LOSS, Entered
@@ -222,12 +223,13 @@ class RetakenStep:
         self._losses_before = len(self.taken.losses)
         if not self.taken.losses:  # the gradients come in a closure
             return
-        note_gradients(self.taken.gradients, optimizer, self.state)
+        scale = scale_of(optimizer)
+        note_gradients(self.taken.gradients, optimizer, self.state, scale)
         for number, parameter in enumerate(self.state.parameters):
             if self.state.owners.get(parameter) is optimizer:
                 recorded = self.record["gradients"].get(number, [])[len(self.taken.gradients[number]) - 1 :][:1]
                 given = next(iter(recorded), None)
-                parameter.grad = None if given is None else shared_like(parameter, given.clone())
+                parameter.grad = None if given is None else shared_like(parameter, given * scale)
 
     def _look_at_draws(self) -> None:
         """See whether the models, as in a dropout, and the recorded ones have drawn as many random numbers."""
@@ -243,9 +245,15 @@ class RetakenStep:
             note_gradients(self.taken.gradients, optimizer, self.state, again=bool(self._losses_before))
         load_settings(optimizer, self.state.parameters, self._own_settings)
 
+    def leave_out(self) -> None:
+        """A gradient scaler has left out an optimizer's step; the other script may just have come round that."""
+        if any(each is not None for of_parameter in self.record["gradients"].values() for each in of_parameter):
+            self.taken.doubt = "its gradients are not finite there, and the optimizer's step is left out"
+
     def end(self) -> Taken:
         """Note what the step has made, and put everything back as it was."""
-        self.taken.after, self.taken.buffers = self.state.some_values(), clones(self.state.buffers)
+        self.taken.after = self.state.some_values(self.record.get("places"))
+        self.taken.buffers = clones(self.state.buffers)
         is_whole = self._is_plain and self._handed and len(self._missing) <= self._replaced
         if not (is_whole or self.taken.doubt or self._losses):
             self.taken.doubt = "the targets of its loss could not be handed over"
@@ -258,6 +266,7 @@ class RetakenStep:
             self.taken.doubt = "its loop loads ahead" if self._made else ""
         self.state.put_back(self._own_state)
         self.state.load(self._own)
+        self.state.scalers.put_back()
         set_random_states(self._random)
         return self.taken
 
@@ -277,6 +286,7 @@ class RetakenStep:
         before = self.record["before"]
         state.load(before | {"parameters": [self._rounded(each) for each in before["parameters"]]})
         state.load_state(before["state"])
+        state.scalers.lend(before["scales"])
 
     def _alike(self, ours: torch.Tensor, theirs: torch.Tensor) -> bool:
         """Return whether two tensors are alike, but for the size of the batch, and for their shape if it varies."""

@@ -72,7 +72,7 @@ class SpotValues:
 
     def rows(self) -> torch.Tensor:
         """Return the values in the shape (tensors, VALUES)."""
-        joined = [torch.as_tensor(each).float().cpu().view(-1, VALUES) for each in self.joined]
+        joined = [torch.as_tensor(each).float().cpu().reshape(-1, VALUES) for each in self.joined]
         return torch.cat(joined)[torch.tensor(self.places).argsort()]
 
 
@@ -92,11 +92,12 @@ def _some_values(tensor: torch.Tensor, seed: str) -> torch.Tensor:
     """A view of some values of a tensor; where its memory has gaps, none is a view, and zeros stand for them."""
     span = sum((size - 1) * stride for size, stride in zip(tensor.shape, tensor.stride(), strict=True)) + 1
     if not tensor.numel() or span != tensor.numel():
-        return torch.zeros(VALUES, device=tensor.device)
-    stride = tensor.numel() // VALUES  # 0 for a smaller tensor: the same value comes again
+        return torch.zeros(2, VALUES // 2, device=tensor.device)
+    stride = tensor.numel() // VALUES
     dice = random.Random(seed)  # two scripts are looked at in the same places
-    first = tensor.storage_offset() + dice.randrange(stride or tensor.numel())
-    return tensor.detach().as_strided((VALUES,), (stride,), first)
+    first = tensor.storage_offset() + dice.randrange(stride or 1)
+    strides = (2 * stride, stride) if stride else (tensor.numel() // 3, tensor.numel() // 2)  # all of two or three
+    return tensor.detach().as_strided((2, VALUES // 2), strides, first)
 
 
 def moved(before: SpotValues | None, after: SpotValues | None) -> tuple[int, ...]:

@@ -9,6 +9,7 @@ import torch
 from torch import nn
 from torch.optim.optimizer import Optimizer
 
+from workshop.probe.gradient_scalers import GradientScalers
 from workshop.probe.internals import tree_map
 from workshop.probe.optimizers import parameters_of
 from workshop.probe.sharding import inner_optimizer, shared_like, whole
@@ -27,6 +28,7 @@ class TrainingState:
         followed: the parameters of the first model, if it may not show them now, as one that is sharded; it need not be
             given for others.
         copies: copies of the first model that change with it, such as an average.
+        scalers: the gradient scalers.
 
     Attributes:
         parameters: those of the models, then those that belong to an optimizer alone, then those of the copies; each
@@ -42,7 +44,9 @@ class TrainingState:
         optimizers: Sequence[Optimizer],
         followed: Sequence[nn.Parameter] = (),
         copies: Sequence[nn.Module] = (),
+        scalers: GradientScalers | None = None,
     ) -> None:
+        self.scalers = scalers or GradientScalers()
         stepped = [(each, owner) for owner in optimizers for each in parameters_of(owner)]
         self.owners: dict[nn.Parameter, Optimizer] = dict(stepped)
         of_models = [each for model in models[bool(followed) :] for each in model.parameters()]
@@ -62,18 +66,16 @@ class TrainingState:
         return {
             "parameters": clones(self.parameters),
             "buffers": clones(self.buffers),
+            "scales": self.scalers.states(),
             "state": [plain_copy(self.state_of(parameter)) for parameter in self.parameters],
         }
 
     def load(self, copied: Mapping[str, Any]) -> None:
-        """Take over the tensors that `copy` returned, here or in another process; buffers only if they are alike."""
-        pairs = [(self.parameters, copied["parameters"])]
-        if [each.shape for each in self.buffers] == [each.shape for each in copied["buffers"]]:
-            pairs.append((self.buffers, copied["buffers"]))
+        """Take over the tensors that `copy` returned, here or in another process."""
+        ours, theirs = [*self.parameters, *self.buffers], [*copied["parameters"], *copied["buffers"]]
         with torch.no_grad():
-            for ours, theirs in pairs:
-                for one, other in zip(ours, theirs, strict=True):
-                    one.copy_(shared_like(one, other))
+            for one, other in zip(ours, theirs, strict=True):
+                one.copy_(shared_like(one, other))
 
     def load_state(self, states: Sequence[Mapping[str, Any]]) -> None:
         """Give the optimizers the state for each parameter that `copy` returned."""
@@ -103,12 +105,17 @@ class TrainingState:
         owner = self.owners.get(parameter)
         return inner_optimizer(owner).state if owner else None
 
-    def some_values(self) -> list[dict[str, torch.Tensor]]:
-        """Return some values of each parameter, and of each tensor in the optimizers' state for it."""
+    def some_values(self, places: Sequence[torch.Tensor] | None = None) -> list[dict[str, torch.Tensor]]:
+        """Return some values of each parameter, and of each tensor in the optimizers' state for it.
+
+        `places` are those of the values in each parameter, if they are not the usual ones.
+        """
         found = []
-        for parameter in self.parameters:
+        for parameter, of_parameter in zip(self.parameters, places or [None] * len(self.parameters), strict=True):
             tensors = {"parameter": parameter, **self.state_of(parameter)}
-            found.append({name: some_of(each) for name, each in tensors.items() if isinstance(each, torch.Tensor)})
+            found.append(
+                {name: some_of(each, of_parameter) for name, each in tensors.items() if isinstance(each, torch.Tensor)}
+            )
         return found
 
 
@@ -161,10 +168,17 @@ def set_random_states(states: Mapping[str, Any]) -> None:
         numpy.random.set_state((name, keys.cpu().numpy().astype("uint32"), *place))
 
 
-def some_of(tensor: torch.Tensor) -> torch.Tensor:
-    """Return some values of a tensor, evenly spaced."""
+def some_of(tensor: torch.Tensor, places: torch.Tensor | None = None) -> torch.Tensor:
+    """Return some values of a tensor, evenly spaced or at these places; the one value of a count of steps."""
     flat = whole(tensor.detach()).flatten()
+    if places is not None and flat.numel() > 1:
+        return flat[places]
     return flat[:: -(-flat.numel() // MAX_VALUES) or 1].clone()
+
+
+def some_places(tensor: torch.Tensor) -> torch.Tensor:
+    """Return the places of the values that `some_of` takes of a tensor."""
+    return some_of(torch.arange(tensor.numel(), device=tensor.device))
 
 
 def clones(tensors: Sequence[torch.Tensor]) -> list[torch.Tensor]:
