@@ -570,7 +570,6 @@ def test_a_step_that_a_scaler_leaves_out_is_a_step(new: str, old: str, tmp_path:
         assert 0.1 < sum(idle) / len(idle) < 0.5
         assert skipped == ([False] * len(idle) if text is FUSED else idle), "a fused optimizer leaves it out itself"
     assert not any(map(differs, candidate.recomputed))
-    assert {abs(each.loss) == torch.inf for each in candidate.recomputed} == {True, False}, "steps of both kinds"
     assert differences(original, candidate) == []
 
 

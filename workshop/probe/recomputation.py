@@ -35,6 +35,10 @@ from workshop.probe.training_state import TrainingState, clones, some_of
 ROUNDING_TRIALS = 3
 """The number of times that parameters and inputs are rounded at random, to see how the gradients change."""
 
+SURE_ERROR, SHARE_OF_DRAWS, NEARER = 1e-2, 0.5, 0.85
+"""Error of the gradients, at least, that is no rounding. If models draw at random, it is an error all the same where other
+draws make less than this share of it, or where it is less than this share of the error beside others."""
+
 MIN_NOISE = 2**-24
 """The smallest noise of a gradient, relative to its length: half a unit in the last place."""
 
@@ -91,6 +95,13 @@ def recompute(samples: Sequence[Path], state: TrainingState, loaders: Mapping[in
     if not trials:
         return Recomputation(error="the models have other parameters, and it is not clear which are which")
     best = min(trials, key=lambda trial: trial.error)
+    doubt = next((each.doubt for each in best.taken if each.doubt), "")
+    if not doubt and best.error > SURE_ERROR and any(each.draws for each in best.taken):
+        _, others = yield from _take(best.way, state, draw=1)
+        off, by_draws = math.hypot(*best.off), math.hypot(*_distances(best.gradients, others))
+        off_from_others = math.hypot(*_distances(others, _filled(best.records[0]["gradients"], state)))
+        if by_draws > SHARE_OF_DRAWS * off and off > NEARER * off_from_others:
+            doubt = "its models draw at random, and may do so in another order"
     noise = [MIN_NOISE * length for length in best.lengths]
     for _ in range(ROUNDING_TRIALS if any(best.off) else 0):
         _, rounded = yield from _take(best.way, state, _rounding(best.records[0]))
@@ -108,7 +119,7 @@ def recompute(samples: Sequence[Path], state: TrainingState, loaders: Mapping[in
         state_error=state_error,
         buffer_error=max(_buffer_error_after(best.taken, best.records), _buffer_error_before(best.records)),
         apart=max([0.0, *(_apart(records[0], each) for each in records[1:])]),
-        doubt=next((each.doubt for each in best.taken if each.doubt), ""),
+        doubt=doubt,
         is_mapped=best.is_mapped,
         copied=state.copied,
         made=(yield from _make_anew(best.records[0], loaders)) if len(records) == 1 else None,
@@ -193,15 +204,15 @@ def _leave_out_copies(record: dict[str, Any], state: TrainingState) -> None:
 
 
 def _take(
-    way: _Way, state: TrainingState, rounding: float = 0.0
+    way: _Way, state: TrainingState, rounding: float = 0.0, draw: int = 0
 ) -> Generator[StepToTake, Taken, tuple[list[Taken], Gradients]]:
     """Take a step in one way; return what came of each of its shares, and the gradients of the whole."""
     taken = []
     for record in way.records:
-        found = yield StepToTake(record, rounding)
+        found = yield StepToTake(record, rounding, draw=draw)
         if found.by_use and "by_use" not in record:  # there may be other uses, which are not seen
             record["by_use"] = found.by_use
-            found = yield StepToTake(record, rounding)
+            found = yield StepToTake(record, rounding, draw=draw)
         taken.append(found)
     shares = [_filled(each.gradients, state) for each in taken]
     total = [sum(map(torch.mul, _as_long(*each), way.weights)) for each in zip(*shares, strict=True)]

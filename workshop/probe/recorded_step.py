@@ -91,7 +91,6 @@ class StepRecorder:
     def before_optimizer(self, optimizer: Optimizer, state: TrainingState) -> None:
         """Copy the settings of an optimizer that is about to step."""
         if "before" in self.record:
-            self.record.setdefault("drawn", random_states())
             self.record["settings"] |= settings_of(optimizer, state.parameters)
 
     @_timed

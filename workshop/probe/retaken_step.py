@@ -6,6 +6,7 @@ elsewhere, is replaced there. Each call of a model begins with the random states
 other script has drawn before. At the end of the step, everything is put back.
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -59,6 +60,8 @@ class Taken:
     """Tensors of a batch that could not be handed over, by their place, as they were replaced where they were used."""
     entered: Entered = field(default_factory=Entered)
     """What entered the models and the losses, if the batches were made anew."""
+    draws: bool = False
+    """Whether random numbers were drawn after the first model was called, as for a dropout."""
     doubt: str = ""
     """Why a difference would prove nothing; empty if it would."""
 
@@ -93,7 +96,7 @@ class RetakenStep:
         self._handed = self._losses = self._replaced = self._losses_before = 0
         self._missing: dict[str, torch.Tensor] = {}  # of its own batches, what is there in place of a recorded tensor
         self._entered: dict[int, int] = {}
-        self._goes_on = self._draws_otherwise = False
+        self._goes_on = False
         self._times: float | None = None  # so many times as many items as this script's own batch has the recorded one
         self._dice: dict[torch.device, torch.Generator] = {}
         set_random_states(self.record["random"])
@@ -157,12 +160,15 @@ class RetakenStep:
         calls = [(tensors, states) for number, tensors, states in self.record["inputs"] if number == which]
         ours = tensors_in_call(model, inputs, options)
         theirs, states = calls[place] if place < len(calls) else ([], {})
+        theirs = theirs[: len(ours)]  # it may hand on more, such as which outputs its loss looks at
         if not ours or len(ours) != len(theirs):
-            self.taken.doubt = "what enters a model could not be handed over"
+            self.taken.doubt, self._times = "what enters a model could not be handed over", math.nan
             return None
         if self._times is None and ours[0].ndim and theirs[0] is not None and len(ours[0]):
             self._times = len(theirs[0]) / len(ours[0])
         set_random_states(states)
+        if self._draw:
+            seed_generators(self._draw)
         self._random_at_first = self._random_at_first or states
         others = {
             id(one): other
@@ -216,8 +222,6 @@ class RetakenStep:
     def before_optimizer(self, optimizer: Optimizer) -> None:
         """Note the gradients; the optimizer then steps with those that were recorded, and with their settings."""
         self._begin()
-        if not self._own_settings:
-            self._look_at_draws()
         self._own_settings |= settings_of(optimizer, self.state.parameters)
         load_settings(optimizer, self.state.parameters, self.record["settings"])
         self._losses_before = len(self.taken.losses)
@@ -230,14 +234,6 @@ class RetakenStep:
                 recorded = self.record["gradients"].get(number, [])[len(self.taken.gradients[number]) - 1 :][:1]
                 given = next(iter(recorded), None)
                 parameter.grad = None if given is None else shared_like(parameter, given * scale)
-
-    def _look_at_draws(self) -> None:
-        """See whether the models, as in a dropout, and the recorded ones have drawn as many random numbers."""
-        now, first, recorded = random_states(), self._random_at_first, self.record.get("drawn", {})
-        for name in {"cpu", "cuda"} & now.keys() & first.keys() & recorded.keys():
-            has_drawn = not torch.equal(now[name].cpu(), first[name].cpu())
-            is_other = not torch.equal(now[name].cpu(), recorded[name].cpu())
-            self._draws_otherwise |= is_other or (has_drawn and self.record["is_compiled"])
 
     def after_optimizer(self, optimizer: Optimizer) -> None:
         """Note the gradients that came in a closure, and give the optimizer its own settings back."""
@@ -259,8 +255,11 @@ class RetakenStep:
             self.taken.doubt = "the targets of its loss could not be handed over"
         elif len(self._missing) > self._replaced and not self.taken.doubt:
             self.taken.doubt = "not all that its batch has could be handed over"
-        if not self.taken.doubt and self._draws_otherwise:
-            self.taken.doubt = "its models draw other random numbers, or in another order"
+        now, first = random_states(), self._random_at_first
+        known = {"cpu", "cuda"} & now.keys() & first.keys()
+        self.taken.draws = any(not torch.equal(now[name].cpu(), first[name].cpu()) for name in known)
+        if not self.taken.doubt and self.record["is_compiled"] and self.taken.draws:
+            self.taken.doubt = "compiled code draws other random numbers"
         if self._made is not None:
             self.taken.entered.inputs += self._losses_entered
             self.taken.doubt = "its loop loads ahead" if self._made else ""
@@ -293,7 +292,9 @@ class RetakenStep:
         if ours.ndim != theirs.ndim or ours.dtype != theirs.dtype:
             return False
         is_shaped = ours.shape[1:] == theirs.shape[1:] or self._varies
-        return is_shaped and (self._times is None or not ours.ndim or len(theirs) == round(len(ours) * self._times))
+        if self._times is None or not ours.ndim:
+            return is_shaped
+        return is_shaped and not math.isnan(self._times) and len(theirs) == round(len(ours) * self._times)
 
     def _rounded(self, values: torch.Tensor) -> torch.Tensor:
         """Return values, each moved by up to `rounding` times itself, without the script's random generators."""
