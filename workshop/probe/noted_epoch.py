@@ -168,7 +168,7 @@ class NotedEpoch:
     def begin(self, steps: int | None, sample_step: int | None) -> None:
         """Begin another epoch, of so many steps, or None for as many as the first one has; one of them is recorded."""
         self.steps, self.step, self._carried = [], self._carried, NotedStep()
-        self._steps_to_go = steps
+        self._steps_to_go, self.length.batches_taken = steps, 0
         self.recorder.sample_step, self.recorder.seconds = sample_step, 0.0
         if self.recorder.wants(0):
             self.recorder.note_beginning(self.training.state() if self.training.model else None)
@@ -204,7 +204,8 @@ class EpochLength:
         self.steps, self._max_s = steps, max_s
         self._began_s = 0.0  # the end of the first step: how long it took to start workers, or to compile, says little
         self._batches: int | None = None  # of the DataLoader that began last
-        self._loaders_begun = self._batches_taken = 0  # since the run began
+        self._loaders = set[int]()  # that began since the run did
+        self.batches_taken = 0  # since the epoch began
 
     def loader_began(self, loader: DataLoader[object]) -> None:
         """A DataLoader begins an epoch of the training."""
@@ -212,11 +213,11 @@ class EpochLength:
             self._batches = len(loader)
         except TypeError:  # of an iterable dataset
             self._batches = None
-        self._loaders_begun += 1
+        self._loaders.add(id(loader))
 
     def batch_taken(self) -> None:
         """A DataLoader has handed out a batch to the training."""
-        self._batches_taken += 1
+        self.batches_taken += 1
 
     def step_ended(self, steps: int) -> None:
         """A step of the first epoch is over, in which there were so many; perhaps the epoch is, too."""
@@ -237,7 +238,11 @@ class EpochLength:
         return steps >= (MIN_STEPS if is_long else MAX_EPOCH_STEPS)
 
     def whole_steps(self, steps: int) -> int | None:
-        """Return how many steps the DataLoader's epoch would have had, if the run's first epoch ends before it does."""
-        if self._loaders_begun != 1 or not self._batches or not 0 < self._batches_taken < self._batches:
+        """Return how many steps an epoch of the training's only DataLoader has, after an epoch of so many `steps`.
+
+        A loop may have taken some batches more, for steps that follow.
+        """
+        if len(self._loaders) != 1 or not (self._batches and self.batches_taken and steps):
             return None
-        return math.ceil(self._batches * steps / self._batches_taken)
+        taken = self.batches_taken // steps * steps or self.batches_taken
+        return math.ceil(self._batches * steps / taken)
