@@ -92,7 +92,9 @@ class MadeScripts(ExitStack):
         two = [Path("base.py"), Path("workers.py")]
         self.contest = of_two_scripts(*two, [], 1.1, budget_s)
 
-    def epoch(self, script: MadeScript, sample_step: int | None = None, steps: int | None = None) -> TimedEpoch:
+    def epoch(
+        self, script: MadeScript, sample_step: int | None = None, steps: int | None = None, pause: bool = True
+    ) -> TimedEpoch:
         return script.epoch(steps or self.steps)
 
     def align(self) -> None:

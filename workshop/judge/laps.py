@@ -138,12 +138,12 @@ class Laps:
     def _lap(self, script: JudgedScript) -> float:
         """Return the seconds that a script takes for a lap; a step of the candidate may be recorded meanwhile."""
         scripts, raced, ran = self.scripts, self.epochs[script], []
-        for _ in range(self.at_a_time):
+        for left in reversed(range(self.at_a_time)):
             is_first = len(raced) == self._first_sampled
             is_sampled = script is scripts.candidate and (is_first or random.random() < SAMPLED)
             steps = self.lap_steps[script]
             step = scripts.some_step(steps)
-            ran.append(scripts.epoch(script, step if is_sampled else None, steps))
+            ran.append(scripts.epoch(script, step if is_sampled else None, steps, pause=not left))
             scripts.samples.add(ran[-1:], step)
             raced.append(ran[-1].at_length(scripts.steps))
         scripts.replaced_clocks.update(*(epoch.report.replaced_clocks for epoch in ran))
@@ -170,7 +170,7 @@ class Laps:
             lap_s, most = LAP_S, MAX_AT_A_TIME
             if contest.allowed is not None:
                 lap_s, most = max(LAP_S, self.plan.left_s / LAPS), MAX_AT_ONCE
-            self.at_a_time = min(most, math.ceil(lap_s / self.plan.original_s))
+            self.at_a_time = min(most, math.ceil(lap_s / max(self.plan.original_s, self.plan.candidate_s)))
         self._train_untimed(min(self.at_a_time, MAX_AT_A_TIME))
 
     def _in_rounds(self, whole: int | None, ahead: int) -> int:
