@@ -3,6 +3,7 @@
 import itertools
 import math
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -80,7 +81,7 @@ class MadeScript:
 class MadeScripts(ExitStack):
     """Two of them, of which the judge's epochs are so many steps; what workers load before the race is not timed."""
 
-    solution_ratio, load, knows_solution, deadline_s = None, None, True, math.inf
+    solution_ratio, load, knows_solution, has_no_epochs, deadline_s = None, None, True, False, math.inf
 
     def __init__(self, original: MadeScript, candidate: MadeScript, steps: int, budget_s: float) -> None:
         super().__init__()
@@ -151,3 +152,15 @@ def test_a_race_after_a_restart_has_the_same_laps() -> None:
     laps, result = raced(original, candidate, 9)
     assert result.again
     assert [pair.ratio for pair in laps.pairs] == pytest.approx([original.true_s / candidate.true_s] * 6)
+
+
+def test_in_a_part_some_steps_are_whole_rounds_of_the_workers() -> None:
+    """Where a second of the original is too short for one of them."""
+    scripts = MadeScripts(MadeScript(0), MadeScript(16), 200, 3600.0)
+    scripts.contest, scripts.has_no_epochs = replace(scripts.contest, is_part=True), True
+    scripts.plan = None  # type: ignore[assignment]
+    laps = Laps(scripts, None)  # type: ignore[arg-type]
+    laps.race()
+    assert (laps.steps, [*laps.lap_steps.values()]) == (7, [7, 32])
+    true = scripts.original.true_s / scripts.candidate.true_s
+    assert [pair.ratio for pair in laps.pairs] == pytest.approx([true] * len(laps.pairs), rel=0.03)
