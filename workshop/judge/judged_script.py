@@ -76,6 +76,7 @@ class JudgedScript(Script):
     Attributes:
         whole_steps: the steps of an epoch of its DataLoader, which one of the judge's may be a part of; None if that is
             not known.
+        step_s: the seconds of a step in the last epoch.
     """
 
     def __init__(
@@ -93,6 +94,7 @@ class JudgedScript(Script):
         self.random_states, self.max_epoch_s = random_states, max_epoch_s
         self.epochs_in_run = self.steps_in_run = 0
         self.whole_steps: int | None = None
+        self.step_s = 0.0
 
     @property
     def unit(self) -> str:
@@ -121,6 +123,7 @@ class JudgedScript(Script):
                 raise self.ended(self._so_far()) from None
             found = self._epoch_of_another_run(proceed)
         self.epoch_steps = self.epoch_steps or found.report.steps
+        self.step_s = found.seconds / max(found.report.steps, 1)
         if pause:
             self.pause()
         return found
