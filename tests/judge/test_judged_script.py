@@ -77,6 +77,28 @@ def test_what_has_left_its_process_group_stands_still_between_epochs_too(make: M
     assert not detached.is_running() or detached.status() == psutil.STATUS_ZOMBIE
 
 
+WORKS_BESIDE = """
+import psutil
+from multiprocessing import Process
+worker = Process(target=time.sleep, args=(1000,), daemon=True)
+worker.start()
+judge.send(EpochBegan())
+judge.send(EpochEnded())
+give_up = time.monotonic() + 10
+while (state := psutil.Process(worker.pid).status()) != "stopped" and time.monotonic() < give_up:
+    time.sleep(0.01)
+judge.send(EpochReport(True, 1 + (state == "stopped"), phases, None, [], 0, cut_short=cut_short))
+"""
+
+
+@pytest.mark.parametrize("cut_short", [False, True])
+def test_workers_stop_with_the_clock(cut_short: bool, make: Make) -> None:
+    """What they would load while the script reports would be free; a script that ends waits for them to end."""
+    script = make(f"cut_short = {cut_short}\n{WORKS_BESIDE}")
+    assert script.epoch().report.steps == 2
+    assert not cut_short or script.exit_code() == 0
+
+
 def test_start_up_is_no_part_of_the_first_epoch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The clock is that of the judge; the script's own counts the phases, and what recording a step took."""
     report = EpochReport(True, 2, {}, None, [], 0, recording_s=0.5)
@@ -89,7 +111,7 @@ def test_start_up_is_no_part_of_the_first_epoch(tmp_path: Path, monkeypatch: pyt
         return message
 
     script = JudgedScript(["script.py"], tmp_path)
-    monkeypatch.setattr(script, "begin", lambda sample_step: None)
+    monkeypatch.setattr(script, "begin", lambda *_: None)
     monkeypatch.setattr(script, "receive", receive)
     monkeypatch.setattr("workshop.judge.judged_script.time.perf_counter", lambda: now_s)
     found = script.epoch()
@@ -118,6 +140,13 @@ def test_an_epoch_that_the_script_cuts_short_is_its_only_one_or_none(make: Make)
     assert [script.epoch().report.steps for _ in range(3)] == [1, 1, 1]
     script = make("epoch()\nepoch()\nepoch(steps=1, cut_short=True)")
     assert [script.epoch().report.steps for _ in range(4)] == [2, 2, 2, 2]
+
+
+def test_parts_of_a_scripts_only_epoch_come_before_the_whole(make: Make, tmp_path: Path) -> None:
+    script = make(
+        "epoch(steps=1)\nif not os.path.exists('ran'):\n    open('ran', 'w').close()\n    epoch()", work_folder=tmp_path
+    )
+    assert [script.epoch().report.steps for _ in range(4)] == [1, 2, 1, 1]
 
 
 @pytest.mark.parametrize(

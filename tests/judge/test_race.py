@@ -46,7 +46,16 @@ def test_three_wins_that_differ_widely_decide_nothing() -> None:
     result = run([5, 2.1, 3, 3, 3, 3, 3, 3, 3, 3])
     assert RaceResult(2.0, result.pairs[:3]).faster is None
     assert result.faster
-    assert len(result.pairs) == 7
+    assert len(result.pairs) == 8
+
+
+def test_it_goes_on_while_the_interval_says_little() -> None:
+    """The target is outside after three pairs: 17.5x to 391x would tell nothing of what the script can do."""
+    ratios = [33.0, 70.0, 50.0, 60.0, 45.0, 55.0, 50.0, 48.0]
+    assert RaceResult(1.1, pairs_of(*ratios[:3])).faster
+    low, high = run(ratios, target=1.1).interval
+    assert high <= 2 * low
+    assert run(ratios, target=1.1, budget_s=0.0).faster, "without time for another pair"
 
 
 def test_epochs_that_differ_by_themselves_show_no_gain() -> None:

@@ -34,12 +34,12 @@ PATIENCE_S = 60.0
 class InThisProcess(JudgedScript):
     """A script that runs in a thread of this process, where torch is loaded already: one at a time, never paused."""
 
-    def begin(self, sample_step: int | None = None) -> None:
+    def begin(self, sample_step: int | None = None, steps: int | None = None) -> None:
         self.stop()
         torch.manual_seed(0)  # in a process of its own, a script begins with the same random numbers each time, too
         ours, theirs = socket.socketpair()
         self.judge = Connection(ours)
-        config = ProbeConfig(str(self.folder), "", self.runs, JudgedRun(None, self.epoch_steps, sample_step))
+        config = ProbeConfig(str(self.folder), "", self.runs, JudgedRun(None, steps or self.epoch_steps, sample_step))
         self.recorder = EvidenceRecorder(config, Connection(theirs, _end_thread), EventFile(str(self.folder)))
         self.recorder.hooks.install()
         self.process: Any = Thread(target=self._run)
@@ -60,6 +60,9 @@ class InThisProcess(JudgedScript):
         return message
 
     def signal(self, number: int) -> None:
+        pass
+
+    def pause_workers(self) -> None:
         pass
 
     def stop(self) -> None:

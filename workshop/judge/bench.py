@@ -108,7 +108,7 @@ class Bench(RunningScripts):
             if plan and (ours.unsettled or theirs.unsettled):
                 self.say(f"running {self.contest.original_name} again, to take steps at the same number")
                 with self.contest.script(self.contest.original) as again:
-                    step_s = plan.original_s / self.steps
+                    step_s = self.original.step_s
                     take_at_same_number(again, [ours, theirs], lambda steps: steps * step_s <= plan.left_s)
                 original.recomputed = ours.results
             candidate.recomputed = theirs.results

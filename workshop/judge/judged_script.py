@@ -74,7 +74,9 @@ class JudgedScript(Script):
         **options: the other arguments of a `Script`.
 
     Attributes:
-        whole_steps: the steps of a whole epoch of its DataLoader, where an epoch of the judge's is a part of that.
+        whole_steps: the steps of an epoch of its DataLoader, which one of the judge's may be a part of; None if that is
+            not known.
+        step_s: the seconds of a step in the last epoch.
     """
 
     def __init__(
@@ -92,15 +94,17 @@ class JudgedScript(Script):
         self.random_states, self.max_epoch_s = random_states, max_epoch_s
         self.epochs_in_run = self.steps_in_run = 0
         self.whole_steps: int | None = None
+        self.step_s = 0.0
 
     @property
     def unit(self) -> str:
         """What is reported as an epoch: not every script has a DataLoader that ends."""
         return f"{self.epoch_steps} steps" if self.epoch_steps else f"an epoch, or of {MAX_EPOCH_STEPS} steps,"
 
-    def begin(self, sample_step: int | None = None) -> None:
-        """Start the script and its first epoch, and record the step `sample_step` of it, counted from 0."""
-        self.start(JudgedRun(self.photos, self.epoch_steps, sample_step, self.random_states, self.max_epoch_s))
+    def begin(self, sample_step: int | None = None, steps: int | None = None) -> None:
+        """Start the script and its first epoch, of so many steps, and record the step `sample_step`, counted from 0."""
+        steps = steps or self.epoch_steps
+        self.start(JudgedRun(self.photos, steps, sample_step, self.random_states, self.max_epoch_s))
         self.epochs_in_run = self.steps_in_run = 0
 
     def epoch(self, proceed: Proceed | None = None, pause: bool = True) -> TimedEpoch:
@@ -111,7 +115,7 @@ class JudgedScript(Script):
         """
         proceed = proceed or Proceed()
         if self.process is None:
-            self.begin(proceed.sample_step)
+            self.begin(proceed.sample_step, proceed.steps)
         try:
             found = self._next_epoch(proceed)
         except ClosedError:
@@ -119,6 +123,7 @@ class JudgedScript(Script):
                 raise self.ended(self._so_far()) from None
             found = self._epoch_of_another_run(proceed)
         self.epoch_steps = self.epoch_steps or found.report.steps
+        self.step_s = found.seconds / max(found.report.steps, 1)
         if pause:
             self.pause()
         return found
@@ -178,30 +183,34 @@ class JudgedScript(Script):
 
     def _next_epoch(self, proceed: Proceed) -> TimedEpoch:
         if self.epochs_in_run:
-            self.signal(signal.SIGCONT)
             self.send(proceed)
-        begin = time.perf_counter()
+            begin = time.perf_counter()  # before any of its processes goes on
+            self.signal(signal.SIGCONT)
         while not isinstance(message := self.receive(), EpochEnded):
             assert isinstance(message, EpochBegan)
             begin = time.perf_counter()
         seconds = time.perf_counter() - begin
+        self.pause_workers()  # nothing is loaded while no clock runs
         report = self.receive()
+        if report.cut_short:
+            self.signal(signal.SIGCONT)  # it is ending
         if report.cut_short and (self.epochs_in_run or self.exit_code() != 0):
             raise ClosedError("the script has ended")  # after the last full epoch: the rest is not an epoch
-        if not self.epochs_in_run:
-            self.whole_steps = report.whole_steps
+        self.whole_steps = self.whole_steps or report.whole_steps
         first_step, self.steps_in_run = self.steps_in_run, self.steps_in_run + report.steps
         self.epochs_in_run += 1
         return TimedEpoch(seconds - report.recording_s, report, first_step)
 
     def _epoch_of_another_run(self, proceed: Proceed) -> TimedEpoch:
-        """Restart a script that has ended by itself, and train for an epoch."""
-        only_epoch = self.epochs_in_run == 1
-        self.begin(proceed.sample_step if only_epoch else None)
+        """Restart a script that has ended by itself, and train for an epoch, from the beginning of one."""
+        only_epoch, first = self.epochs_in_run == 1, None
+        self.begin(proceed.sample_step if only_epoch else None, proceed.steps)
         try:
             first = self._next_epoch(proceed)
             return first if only_epoch else self._next_epoch(proceed)
         except ClosedError:
+            if first and self.exit_code() == 0:  # it trains for one epoch only, of which earlier ones were parts
+                return first
             raise self.ended(self._so_far()) from None
 
     def on_silence(self) -> None:

@@ -52,8 +52,8 @@ class Laps:
         solution: how fast the solution is here, by which the target is set.
         epochs: those that were raced, of each script; of parts of epochs, what a whole one would have taken.
         at_a_time: the number of epochs of each script in a lap.
-        steps: the number of steps in each of these, or for which they are timed where they are whole ones.
-        whole: the steps of an epoch of a lap, of each script that trains whole epochs of its DataLoader.
+        steps: the number of steps for which each of these is timed.
+        lap_steps: the number that each script takes for it: as many, or more where its loading comes round only then.
         raced_s: the beginning and the end of the race.
         pairs: those that have been run.
     """
@@ -64,7 +64,7 @@ class Laps:
         self.solution = scripts.enter_context(SolutionSpeedup(scripts, phases))
         self.epochs: dict[JudgedScript, list[TimedEpoch]] = {scripts.original: [], scripts.candidate: []}
         self.at_a_time, self.steps = 1, scripts.steps
-        self.whole = dict[JudgedScript, int]()
+        self.lap_steps = dict.fromkeys(self.epochs, scripts.steps)
         self.raced_s = 0.0, 0.0
         self.pairs: tuple[Pair, ...] = ()
         self._first_sampled = 0  # of these epochs, the first that a step is recorded of
@@ -88,7 +88,8 @@ class Laps:
         if self.plan is None or not result.must_show_again(slowdown=contest.allowed is not None):
             return result
         self.plan.original_s, self.plan.candidate_s = (
-            fmean(each.seconds for each in of) for of in self.epochs.values()
+            fmean(each.seconds for each in of) * self.lap_steps[script] / self.scripts.steps
+            for script, of in self.epochs.items()
         )
         if not self.plan.fits(FIRST_EPOCHS + epochs_left):
             return replace(result, unsure=True)
@@ -137,63 +138,69 @@ class Laps:
     def _lap(self, script: JudgedScript) -> float:
         """Return the seconds that a script takes for a lap; a step of the candidate may be recorded meanwhile."""
         scripts, raced, ran = self.scripts, self.epochs[script], []
-        for _ in range(self.at_a_time):
+        for left in reversed(range(self.at_a_time)):
             is_first = len(raced) == self._first_sampled
             is_sampled = script is scripts.candidate and (is_first or random.random() < SAMPLED)
-            steps = self.whole.get(script, self.steps)
+            steps = self.lap_steps[script]
             step = scripts.some_step(steps)
-            ran.append(scripts.epoch(script, step if is_sampled else None, steps))
+            ran.append(scripts.epoch(script, step if is_sampled else None, steps, pause=not left))
             scripts.samples.add(ran[-1:])
             raced.append(ran[-1].at_length(scripts.steps))
         scripts.replaced_clocks.update(*(epoch.report.replaced_clocks for epoch in ran))
         return sum(epoch.at_length(self.steps).seconds_in(self.phases) for epoch in ran)
 
     def _choose_length(self) -> None:
-        """Choose how many epochs, or in a part how many steps, each script trains in a pair.
+        """Choose how many epochs each script trains in a pair, and of how many steps.
 
-        The times of single short epochs vary too much. The script that trained last has filled the caches, so both
-        first train that many epochs untimed. In a part it is an epoch, unless that is but a number of steps.
+        The times of single short epochs vary too much. In a part it is an epoch, unless that is but a number of steps.
         """
         scripts, contest = self.scripts, self.scripts.contest
-        if contest.is_part:
-            if scripts.has_no_epochs:
-                seconds = self._seconds_of_epoch()
-                scripts.align()
-                self.steps = min(scripts.steps, math.ceil(scripts.steps * LAP_S / seconds))
+        if contest.is_part and not scripts.has_no_epochs:
             return
+        if contest.is_part:
+            seconds = self._seconds_of_epoch()
+            self.steps = min(scripts.steps, math.ceil(scripts.steps * LAP_S / seconds))
         scripts.align()
-        lap_s, most = LAP_S, MAX_AT_A_TIME
-        if self.plan and contest.allowed is not None:
-            lap_s, most = max(LAP_S, self.plan.left_s / LAPS), MAX_AT_ONCE
-        seconds = self._seconds_of_epoch()
+        ledgers = scripts.original_ledger(), scripts.ledger()
+        for script, ledger in zip(self.epochs, ledgers, strict=True):
+            self.lap_steps[script] = self._in_rounds(script.whole_steps, ledger.ahead)
+        seconds_of = {script: scripts.epoch(script, steps=steps).seconds for script, steps in self.lap_steps.items()}
         if self.plan:
-            if taken := self._take_ahead():  # the first epochs may have waited for nothing
-                self.plan.candidate_s = max(self.plan.candidate_s, taken.at_length(scripts.steps).seconds)
-            self._choose_whole_epochs(self.plan, seconds)
-        seconds *= self.whole.get(scripts.original, scripts.steps) / scripts.steps
-        self.at_a_time = min(most, math.ceil(lap_s / seconds))
+            self._choose_whole_epochs(self.plan, seconds_of)
+            lap_s, most = LAP_S, MAX_AT_A_TIME
+            if contest.allowed is not None:
+                lap_s, most = max(LAP_S, self.plan.left_s / LAPS), MAX_AT_ONCE
+            self.at_a_time = min(most, math.ceil(lap_s / max(self.plan.original_s, self.plan.candidate_s)))
         self._train_untimed(min(self.at_a_time, MAX_AT_A_TIME))
-        scripts.align()
 
-    def _choose_whole_epochs(self, plan: TimePlan, original_s: float) -> None:
+    def _in_rounds(self, whole: int | None, ahead: int) -> int:
+        """Return the steps of a lap, rounded up so that all that is loaded for it is loaded within it.
+
+        They are epochs of the DataLoader, which have so many steps as a `whole`; where these are longer, or unknown,
+        rounds of its workers, who load so many batches `ahead`. Of other laps, some would wait for what all workers
+        load, and others for nothing.
+        """
+        unit = whole if whole and whole <= self.steps else max(ahead, 1)
+        return math.ceil(self.steps / unit) * unit
+
+    def _choose_whole_epochs(self, plan: TimePlan, seconds_of: dict[JudgedScript, float]) -> None:
         """Have scripts whose epochs were cut train whole epochs of their DataLoaders in a lap, if there is time for it.
 
-        Workers load ahead as an epoch begins. Of laps that are parts of it, some would wait for all that is loaded, and
-        others for nothing.
+        Both do, or else the candidate alone.
 
         Args:
             plan: the time that there is.
-            original_s: the seconds that the original takes for an epoch that was cut.
+            seconds_of: what a lap of each takes so far.
         """
-        original, candidate, steps = self.scripts.original, self.scripts.candidate, self.scripts.steps
-        for chosen in ([original, candidate], [candidate]):
-            whole = {script: script.whole_steps for script in chosen if script.whole_steps}
+        original, candidate = self.epochs
+        for chosen in ([original, candidate], [candidate], []):
+            whole = {script: script.whole_steps or 0 for script in chosen}
+            steps = {script: max(number, whole.get(script, 0)) for script, number in self.lap_steps.items()}
             before_s, after_s = (
-                seconds * whole.get(script, steps) / steps
-                for script, seconds in ((original, original_s), (candidate, plan.candidate_s))
+                max(seconds_of[script], 1e-3) * number / self.lap_steps[script] for script, number in steps.items()
             )
-            if whole and PAIRS_OF_WHOLE_EPOCHS * (before_s + after_s) <= plan.left_s:
-                self.whole, plan.original_s, plan.candidate_s = whole, before_s, after_s
+            if not chosen or PAIRS_OF_WHOLE_EPOCHS * (before_s + after_s) <= plan.left_s:
+                self.lap_steps, plan.original_s, plan.candidate_s = steps, before_s, after_s
                 return
 
     def _seconds_of_epoch(self) -> float:
@@ -201,20 +208,13 @@ class Laps:
         return max(self.scripts.epoch(self.scripts.original).seconds_in(self.phases), 1e-3)
 
     def _train_untimed(self, epochs: int) -> None:
-        for script in self.epochs:
-            for _ in range(epochs):
-                self.scripts.epoch(script)
-        if self.scripts.candidate not in self.whole:
-            self._take_ahead()
+        """Let both train that many epochs of a lap, the first of which may be the rest of one.
 
-    def _take_ahead(self) -> TimedEpoch | None:
-        """Let the candidate take as many batches as its workers load ahead, if an epoch of a lap is a part of its own.
-
-        No lap then gets for nothing what was loaded before. None if nothing is loaded ahead.
+        The script that trained last has filled the caches. What was loaded before is then in no lap.
         """
-        candidate = self.scripts.candidate
-        ahead = self.scripts.ledger().ahead if candidate.whole_steps else 0
-        return self.scripts.epoch(candidate, steps=ahead) if ahead else None
+        for script, steps in self.lap_steps.items():
+            for _ in range(epochs):
+                self.scripts.epoch(script, steps=steps - script.steps_in_run % steps)
 
     def speed(self, result: RaceResult) -> Speed:
         """Return what a race has shown; the original trains once more, which shows the headroom."""
@@ -255,7 +255,7 @@ def headroom_rate(
     None if the candidate's rate, `rate_after`, is no lower, if no earlier run has left a batch, or if the same
     computing took much longer or shorter than in the race, whose epochs of both scripts are given.
     """
-    epoch = scripts.original.epoch(Proceed(from_memory=True))
+    epoch = scripts.original.epoch(Proceed(steps=scripts.steps, from_memory=True))
     raced_s, seconds = median(each.seconds_in(COMPUTING) for each in before), epoch.seconds_in(COMPUTING)
     matters = abs(raced_s - seconds) > MIN_SHARE_OF_EPOCH * median(each.seconds for each in after)
     if not epoch.report.from_memory or (matters and not raced_s / MAX_SLOWDOWN < seconds < raced_s * MAX_SLOWDOWN):

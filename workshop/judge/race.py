@@ -1,9 +1,9 @@
 """Which of two scripts is faster, on a machine that is not idle: a sequential test on pairs of epochs.
 
 Both train an epoch in turn, AB, BA, AB, ...; a pair's ratio is the original's time over the candidate's. After each
-pair, from the third on, there is a new interval of the ratio. As soon as the target lies outside, the race is over,
-and this interval is the one that is shown: a verdict and its interval cannot contradict each other. While the target
-lies inside, nothing is decided.
+pair, from the third on, there is a new interval of the ratio. As soon as the target lies outside, and the interval is
+narrow enough to say how fast the script is, the race is over, and this interval is the one that is shown: a verdict and
+its interval cannot contradict each other. While the target lies inside, nothing is decided.
 
 The intervals are Student's, of the mean of the ratios' logarithms. A race that may end after each pair has many
 chances to end wrongly, so each interval is wider than one of 95 %: see `OUTSIDE`. These are repeated confidence
@@ -28,6 +28,9 @@ MIN_PAIRS, MAX_PAIRS = 3, 30
 OUTSIDE = 0.0062
 """Chance, at most, that one interval misses the true ratio. That any one of a race does, after 3 to 30 pairs, has a
 chance of 4.9 %, in four million simulated races."""
+
+MAX_WIDTH = 2.0
+"""Times, at most, that the ends of an interval differ at which a race is over, unless pairs or time run out."""
 
 MIN_SURE = 1.5
 """Times the target, at least, that a speedup need not show again in `compare` after both scripts are restarted; in a
@@ -65,6 +68,12 @@ class RaceResult:
         if low >= self.target:
             return True
         return False if high < self.target else None
+
+    @property
+    def is_over(self) -> bool:
+        """Whether no other pair is needed."""
+        low, high = self.interval
+        return self.faster is not None and high <= MAX_WIDTH * low
 
     @property
     def out_of_time(self) -> bool:
@@ -115,7 +124,7 @@ def race(
     budget_s: float = math.inf,
     on_pair: Callable[[RaceResult], None] = lambda result: None,
 ) -> RaceResult:
-    """Run pairs until the target lies outside of the ratio's interval, or pairs or time run out.
+    """Run pairs until the target lies outside of the ratio's interval, and that is narrow, or pairs or time run out.
 
     `before` and `after` train an epoch of each script and return its seconds. After each pair, `target` is
     asked, which must not change from the third on, when there is an interval. After three pairs, none is begun that
@@ -135,5 +144,5 @@ def race(
         result = RaceResult(target(), tuple(pairs))
         on_pair(result)
         elapsed_s, enough = time.monotonic() - begin, len(pairs) >= MIN_PAIRS
-        if result.faster is not None or len(pairs) == MAX_PAIRS or (enough and elapsed_s + longest_s > budget_s):
+        if result.is_over or len(pairs) == MAX_PAIRS or (enough and elapsed_s + longest_s > budget_s):
             return result

@@ -290,7 +290,7 @@ def how_far(result: RaceResult, passed_s: float, left_s: float) -> str:
     pairs = result.pairs
     at_most = f"{MIN_PAIRS} to {MAX_PAIRS}" if len(pairs) < MIN_PAIRS else f"at most {MAX_PAIRS}"
     so_far = f"pair {len(pairs)} of {at_most}: {mean_ratio(pairs):.2f}x so far"
-    if result.faster is not None:
+    if result.is_over:
         return f"{so_far}, and that decides it"
     pair_s = passed_s / len(pairs)
     if len(pairs) >= MIN_PAIRS and pair_s > left_s:

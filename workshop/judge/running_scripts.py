@@ -175,9 +175,11 @@ class RunningScripts(ExitStack):
         elif repeats_order(self.ledger(), self.steps):
             self.epoch(self.original)  # with a second epoch, it shows before the race whether it repeats its order, too
 
-    def epoch(self, script: JudgedScript, sample_step: int | None = None, steps: int | None = None) -> TimedEpoch:
+    def epoch(
+        self, script: JudgedScript, sample_step: int | None = None, steps: int | None = None, pause: bool = True
+    ) -> TimedEpoch:
         """Let one of the scripts train; the original keeps some batches, to measure its headroom later."""
-        return script.epoch(Proceed(sample_step, steps, keep_batches=script is self.original))
+        return script.epoch(Proceed(sample_step, steps, keep_batches=script is self.original), pause)
 
     def train(self, epochs: int) -> None:
         """Let the candidate train before the race, and record one step of each epoch.

@@ -70,14 +70,14 @@ class TimePlan:
     def estimate(self, original: str, steps: int, whole_steps: int | None = None) -> str:
         """Say how long the comparison will take, after the first epoch of the original.
 
-        That has so many `steps`; `whole_steps` is what it would have had if it was cut, as far as that is known.
+        That has so many `steps`, of the `whole_steps` of an epoch of its DataLoader, as far as these are known.
 
         Raises:
             OutOfTimeError: it would take longer than it may, even if the candidate took no time at all.
         """
         passed_s = self.budget_s - self.left_s
         length = f" ({steps} step{'s' * (steps > 1)})"
-        if whole_steps:
+        if whole_steps and whole_steps > steps:
             length = f", cut to {steps} of its {whole_steps} steps,"
         epoch = f"the first epoch of {original}{length} took {self.original_s:.1f} s"
         at_least_s = passed_s + (ORIGINAL_EPOCHS - 1) * self.original_s

@@ -188,7 +188,7 @@ class EpochReport:
     cut_short: bool = False
     """True if the script ended in the middle of the epoch, and nobody waits."""
     whole_steps: int | None = None
-    """The number of steps in the DataLoader's whole epoch, if this one was cut; None if it was not, or not known."""
+    """The number of steps in a whole epoch of the DataLoader, which this one may be a part of; None if not known."""
     sampled_step: int | None = None
     """The number in the epoch, from 0, of the step that was recorded: the one that was asked for, or one soon after."""
 

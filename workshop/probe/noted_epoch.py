@@ -218,7 +218,7 @@ class NotedEpoch:
         """Begin another epoch, of so many steps, or None for as many as the first one has; one of them is recorded."""
         self.training.copies.take()
         self.steps, self.step, self._carried = [], self._carried, NotedStep()
-        self._steps_to_go = steps
+        self._steps_to_go, self.length.batches_taken = steps, 0
         self.recorder.sample_step, self.recorder.seconds = sample_step, 0.0
         if self.recorder.wants(0):
             self.recorder.note_beginning(self.training.state() if self.training.model else None)
@@ -255,7 +255,8 @@ class EpochLength:
         self.steps, self._max_s = steps, max_s
         self._began_s = 0.0  # the end of the first step: how long it took to start workers, or to compile, says little
         self.batches: int | None = None
-        self._loaders_begun = self._batches_taken = 0  # since the run began
+        self._loaders = set[int]()  # that began since the run did
+        self.batches_taken = 0  # since the epoch began
 
     def loader_began(self, loader: DataLoader[object]) -> None:
         """A DataLoader begins an epoch of the training."""
@@ -263,11 +264,11 @@ class EpochLength:
             self.batches = len(loader)
         except TypeError:  # of an iterable dataset
             self.batches = None
-        self._loaders_begun += 1
+        self._loaders.add(id(loader))
 
     def batch_taken(self) -> None:
         """A DataLoader has handed out a batch to the training."""
-        self._batches_taken += 1
+        self.batches_taken += 1
 
     @property
     def share_seeded(self) -> float:
@@ -295,7 +296,11 @@ class EpochLength:
         return steps >= (MIN_STEPS if is_long else MAX_EPOCH_STEPS)
 
     def whole_steps(self, steps: int) -> int | None:
-        """Return how many steps the DataLoader's epoch would have had, if the run's first epoch ends before it does."""
-        if self._loaders_begun != 1 or not self.batches or not 0 < self._batches_taken < self.batches:
+        """Return how many steps an epoch of the training's only DataLoader has, after an epoch of so many `steps`.
+
+        A loop may have taken some batches more, for steps that follow.
+        """
+        if len(self._loaders) != 1 or not (self.batches and self.batches_taken and steps):
             return None
-        return math.ceil(self.batches * steps / self._batches_taken)
+        taken = self.batches_taken // steps * steps or self.batches_taken
+        return math.ceil(self.batches * steps / taken)

@@ -36,8 +36,8 @@ ROUNDING_TRIALS = 3
 """The number of times that parameters and inputs are rounded at random, to see how the gradients change."""
 
 SURE_ERROR, SHARE_OF_DRAWS, NEARER = 1e-2, 0.5, 0.85
-"""Error of the gradients, at least, that is no rounding. If models draw at random, it is an error all the same where other
-draws make less than this share of it, or where it is less than this share of the error beside others."""
+"""Error of the gradients, at least, that is no rounding. If models draw at random, it is an error all the same where
+other draws make less than this share of it, or where it is less than this share of the error beside other draws."""
 
 MIN_NOISE = 2**-24
 """The smallest noise of a gradient, relative to its length: half a unit in the last place."""

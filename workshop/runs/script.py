@@ -217,6 +217,13 @@ class Script:
                 if os.getpgid(each.pid) != self.process.pid:
                     each.send_signal(number)
 
+    def pause_workers(self) -> None:
+        """Stop all processes of the script's group but its first one, which goes on."""
+        if self.process:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self.process.pid, signal.SIGSTOP)
+                os.kill(self.process.pid, signal.SIGCONT)
+
     def send(self, message: Any) -> None:
         """Send the script a message; a script that has ended does not receive it."""
         with contextlib.suppress(ClosedError):
