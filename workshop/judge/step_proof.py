@@ -29,6 +29,9 @@ NOTHING_SEEN = Recomputation(error="no step of it was seen whole")
 OTHER_NUMBER = "it could not take this step as its own step of the same number"
 """Why a difference proves nothing."""
 
+DRAWN = "its models draw at random, and may do so in another order"
+"""The same, of a model with a dropout, or that varies what enters it."""
+
 MAPPED = "its parameters have other shapes, and may be others of the original's than those that they were taken for"
 """The same, of a model whose parameters are joined or turned."""
 
@@ -88,7 +91,7 @@ def check_recomputed(original: Ledger, candidate: Ledger) -> Iterator[Reason]:
             yield StepReason.NOT_TAKEN(error=result.error)
             return
         if wrong := [reason for aspect, reason in _wrong(result) if aspect not in left_out]:
-            doubt = result.doubt or (MAPPED if result.is_mapped else "")
+            doubt = result.doubt or (MAPPED if result.is_mapped else DRAWN if result.is_drawn else "")
             yield StepReason.IN_DOUBT(doubt=doubt) if doubt else wrong[0]
             return
     if any(each.copied for each in original.recomputed) and not any(each.copied for each in candidate.recomputed):

@@ -254,6 +254,8 @@ class Recomputation:
     """Whether the recorded parameters have other shapes, or another order, and were taken for those of this script."""
     attempts: int = 0
     """How many times the loop has begun to take the step."""
+    is_drawn: bool = False
+    """Whether the models draw at random, and other draws make a difference that is about as large."""
     copied: int = 0
     """The number of tensors that are of copies of the model, such as an average, which the step changes, too."""
     made: MadeAnew | None = None

@@ -35,9 +35,9 @@ from workshop.probe.training_state import TrainingState, clones, some_of
 ROUNDING_TRIALS = 3
 """The number of times that parameters and inputs are rounded at random, to see how the gradients change."""
 
-SURE_ERROR, SHARE_OF_DRAWS, NEARER = 1e-2, 0.5, 0.85
-"""Error of the gradients, at least, that is no rounding. If models draw at random, it is an error all the same where
-other draws make less than this share of it, or where it is less than this share of the error beside other draws."""
+SURE_ERROR, SHARE_OF_DRAWS = 1e-2, 0.5
+"""Error of the gradients, at least, that is no rounding; share of it, at most, that other draws of the models make, such
+as a dropout's, where it does not come from these."""
 
 MIN_NOISE = 2**-24
 """The smallest noise of a gradient, relative to its length: half a unit in the last place."""
@@ -95,13 +95,11 @@ def recompute(samples: Sequence[Path], state: TrainingState, loaders: Mapping[in
     if not trials:
         return Recomputation(error="the models have other parameters, and it is not clear which are which")
     best = min(trials, key=lambda trial: trial.error)
-    doubt = next((each.doubt for each in best.taken if each.doubt), "")
-    if not doubt and best.error > SURE_ERROR and any(each.draws for each in best.taken):
+    is_drawn = False
+    if best.error > SURE_ERROR and any(each.draws for each in best.taken):
         _, others = yield from _take(best.way, state, draw=1)
-        off, by_draws = math.hypot(*best.off), math.hypot(*_distances(best.gradients, others))
-        off_from_others = math.hypot(*_distances(others, _filled(best.records[0]["gradients"], state)))
-        if by_draws > SHARE_OF_DRAWS * off and off > NEARER * off_from_others:
-            doubt = "its models draw at random, and may do so in another order"
+        by_draws = math.hypot(*_distances(best.gradients, others))
+        is_drawn = by_draws > SHARE_OF_DRAWS * math.hypot(*best.off)
     noise = [MIN_NOISE * length for length in best.lengths]
     for _ in range(ROUNDING_TRIALS if any(best.off) else 0):
         _, rounded = yield from _take(best.way, state, _rounding(best.records[0]))
@@ -119,7 +117,8 @@ def recompute(samples: Sequence[Path], state: TrainingState, loaders: Mapping[in
         state_error=state_error,
         buffer_error=max(_buffer_error_after(best.taken, best.records), _buffer_error_before(best.records)),
         apart=max([0.0, *(_apart(records[0], each) for each in records[1:])]),
-        doubt=doubt,
+        doubt=next((each.doubt for each in best.taken if each.doubt), ""),
+        is_drawn=is_drawn,
         is_mapped=best.is_mapped,
         copied=state.copied,
         made=(yield from _make_anew(best.records[0], loaders)) if len(records) == 1 else None,
