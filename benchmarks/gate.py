@@ -157,6 +157,7 @@ def one_race(percent: float, dice: random.Random, budget_s: float) -> dict[str, 
         "seconds": time.monotonic() - begin,
         "expected": expected,
         "lines": lines,
+        "about_lines": str(found.about_lines or ""),
     }
 
 

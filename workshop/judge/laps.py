@@ -67,6 +67,7 @@ class Laps:
         self.lap_steps = dict.fromkeys(self.epochs, scripts.steps)
         self.raced_s = 0.0, 0.0
         self.pairs: tuple[Pair, ...] = ()
+        self._ahead = dict[JudgedScript, int]()  # the batches that the workers of each load ahead
         self._first_sampled = 0  # of these epochs, the first that a step is recorded of
 
     def race(self) -> RaceResult:
@@ -161,12 +162,16 @@ class Laps:
             seconds = self._seconds_of_epoch()
             self.steps = min(scripts.steps, math.ceil(scripts.steps * LAP_S / seconds))
         scripts.align()
-        ledgers = scripts.original_ledger(), scripts.ledger()
-        for script, ledger in zip(self.epochs, ledgers, strict=True):
-            self.lap_steps[script] = self._in_rounds(script.whole_steps, ledger.ahead)
-        seconds_of = {script: scripts.epoch(script, steps=steps).seconds for script, steps in self.lap_steps.items()}
+        self._ahead = {scripts.original: scripts.original_ledger().ahead, scripts.candidate: scripts.ledger().ahead}
+        self.lap_steps = {script: self._in_rounds(script.whole_steps, ahead) for script, ahead in self._ahead.items()}
+        step_s = {script: self._step_s(script) for script in self.epochs}
         if self.plan:
-            self._choose_whole_epochs(self.plan, seconds_of)
+            self._choose_whole_epochs(self.plan, step_s)
+        for script, steps in self.lap_steps.items():
+            if self._is_in_rounds(script):  # long enough for what a worker does while it is stopped, as to sleep
+                self.lap_steps[script] *= math.ceil(LAP_S / (step_s[script] * steps))
+        if self.plan:
+            self.plan.original_s, self.plan.candidate_s = (step_s[each] * self.lap_steps[each] for each in self.epochs)
             lap_s, most = LAP_S, MAX_AT_A_TIME
             if contest.allowed is not None:
                 lap_s, most = max(LAP_S, self.plan.left_s / LAPS), MAX_AT_ONCE
@@ -183,24 +188,31 @@ class Laps:
         unit = whole if whole and whole <= self.steps else max(ahead, 1)
         return math.ceil(self.steps / unit) * unit
 
-    def _choose_whole_epochs(self, plan: TimePlan, seconds_of: dict[JudgedScript, float]) -> None:
+    def _is_in_rounds(self, script: JudgedScript) -> bool:
+        return self._ahead[script] > 0 and self.lap_steps[script] % (script.whole_steps or math.inf) != 0
+
+    def _step_s(self, script: JudgedScript) -> float:
+        """Return the seconds of a step; what was loaded before is used up first."""
+        steps = self.lap_steps[script]
+        if self._is_in_rounds(script):
+            self.scripts.epoch(script, steps=steps)
+        return max(self.scripts.epoch(script, steps=steps).seconds, 1e-3) / steps
+
+    def _choose_whole_epochs(self, plan: TimePlan, step_s: dict[JudgedScript, float]) -> None:
         """Have scripts whose epochs were cut train whole epochs of their DataLoaders in a lap, if there is time for it.
 
         Both do, or else the candidate alone.
 
         Args:
             plan: the time that there is.
-            seconds_of: what a lap of each takes so far.
+            step_s: what a step of each takes.
         """
         original, candidate = self.epochs
-        for chosen in ([original, candidate], [candidate], []):
+        for chosen in ([original, candidate], [candidate]):
             whole = {script: script.whole_steps or 0 for script in chosen}
             steps = {script: max(number, whole.get(script, 0)) for script, number in self.lap_steps.items()}
-            before_s, after_s = (
-                max(seconds_of[script], 1e-3) * number / self.lap_steps[script] for script, number in steps.items()
-            )
-            if not chosen or PAIRS_OF_WHOLE_EPOCHS * (before_s + after_s) <= plan.left_s:
-                self.lap_steps, plan.original_s, plan.candidate_s = steps, before_s, after_s
+            if PAIRS_OF_WHOLE_EPOCHS * sum(step_s[script] * steps[script] for script in steps) <= plan.left_s:
+                self.lap_steps = steps
                 return
 
     def _seconds_of_epoch(self) -> float:
