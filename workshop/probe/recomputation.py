@@ -36,8 +36,8 @@ ROUNDING_TRIALS = 3
 """The number of times that parameters and inputs are rounded at random, to see how the gradients change."""
 
 SURE_ERROR, SHARE_OF_DRAWS = 1e-2, 0.5
-"""Error of the gradients, at least, that is no rounding; share of it, at most, that other draws of the models make, as in
-a dropout, where it does not come from these."""
+"""Error of the gradients, at least, that is no rounding; share of it, at most, that other draws of the models make,
+where it does not come from these."""
 
 MIN_NOISE = 2**-24
 """The smallest noise of a gradient, relative to its length: half a unit in the last place."""
