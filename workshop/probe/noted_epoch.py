@@ -24,7 +24,7 @@ from workshop.probe.recorded_step import StepRecorder
 from workshop.probe.settings import MAX_EPOCH_STEPS, JudgedRun
 from workshop.probe.sharding import inner_optimizer, whole
 
-SHARE_SEEDED = 1 / 8
+SHARE_SEEDED = 1 / 4
 """Share of the batches, at least, whose draws for items are seeded, which takes 20 microseconds for each item."""
 
 MAX_OTHER_INPUTS = 4
@@ -272,10 +272,10 @@ class EpochLength:
 
     @property
     def share_seeded(self) -> float:
-        """The share of the batches whose draws for items are seeded: every eighth, and of a short epoch two or so."""
+        """The share of the batches whose draws for items are seeded: every fourth, and of a short epoch four or so."""
         if int(os.environ.get("WORLD_SIZE", "1")) > 1:  # ranks would have to record the same step
             return 0.0
-        return max(SHARE_SEEDED, min(1.0, 2 / (self.steps or self.batches or MAX_EPOCH_STEPS)))
+        return max(SHARE_SEEDED, min(1.0, 4 / (self.steps or self.batches or MAX_EPOCH_STEPS)))
 
     def step_ended(self, steps: int) -> None:
         """A step of the first epoch is over, in which there were so many; perhaps the epoch is, too."""
