@@ -10,9 +10,11 @@ from judge.recorded_evidence import load, names_in
 from judge.recorded_inputs import CHEATS, HONEST, INPUTS, ORIGINALS, file_of, original_of
 from said import OF_INPUTS
 
+from workshop.judge.asked_proof import AskedReason
 from workshop.judge.drawn_anew import check_noise
 from workshop.judge.input_proof import check_inputs, known_items
 from workshop.judge.inputs import Items, items_of
+from workshop.judge.item_proof import ItemReason
 from workshop.judge.ledger import Ledger
 from workshop.judge.reasons import Reason
 from workshop.judge.step_proof import check_recomputed
@@ -75,9 +77,10 @@ def test_items_that_are_always_the_same_are_known_from_the_dataset() -> None:
 
 
 FROM_A_DATASET = [
-    path.stem
-    for path in CHEATS
-    if original_of(path.stem) in ("long", "signals") and path.stem != "signals_noise_from_a_pool"
+    script
+    for script, [kind, *_] in OF_INPUTS.items()
+    if original_of(script) in ("long", "signals") and script != "signals_noise_from_a_pool"
+    if not isinstance(kind, AskedReason | ItemReason)
 ]
 
 

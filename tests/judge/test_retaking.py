@@ -230,6 +230,11 @@ while True:
 """
 """An averaged copy of the model says what it should come to."""
 
+AVERAGED = TAUGHT.replace("wanted = teacher(x + 0.1 * torch.randn_like(x))", "wanted = x[:, :4]").replace(
+    "teacher", "average"
+)
+"""Nothing calls the average while it trains."""
+
 
 CRITIC_OFTEN = """
 generator = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 6))
@@ -659,6 +664,23 @@ def test_neighbours_may_be_drawn_at_once(tmp_path: Path) -> None:
     assert is_the_same(found), found
     candidate.recomputed = [found]
     assert differences(original, candidate) == []
+
+
+@pytest.mark.parametrize(("text", "copied"), [(TAUGHT, 0), (AVERAGED, 4)], ids=["taught", "averaged"])
+@pytest.mark.parametrize("follows", [0.1, 0.01])
+def test_what_is_done_after_the_optimizers_step_belongs_to_it(
+    text: str, copied: int, follows: float, tmp_path: Path
+) -> None:
+    with run(text.replace("fast, 0.1", f"fast, {follows}"), tmp_path, "other", epoch_steps=10) as other:
+        other.epoch()
+        sample = other.epoch(Proceed(3)).sample
+    assert sample
+    with run(text, tmp_path, "one", epoch_steps=10) as one:
+        for _ in range(2):
+            one.epoch()
+        found = one.recompute(sample)
+    assert (found.error, found.doubt, found.copied) == (None, "", copied)
+    assert is_the_same(found) is (follows == 0.1)
 
 
 def test_a_loop_that_counts_takes_a_step_as_its_own_of_the_same_number(tmp_path: Path) -> None:

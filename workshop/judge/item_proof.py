@@ -17,8 +17,8 @@ class ItemReason(ReasonKind):
 
     OTHER_INPUTS = "{count} of {items} inputs of sampled steps are not what the original makes of the same items"
     DRAWN_OTHERWISE = (
-        "the inputs of sampled steps are not drawn as in the original: of the same items, the {look} of its own draws "
-        "are {which} each other than these are to them"
+        "the inputs of sampled steps are not drawn as in the original: in their {look}, they are {which} its draws of "
+        "the same items than such draws are to each other"
     )
     SAME_IN_PART = (
         "some inputs of the sampled steps are what the original makes with the same draws, and others beside them are "
@@ -59,7 +59,7 @@ def _difference(made: Sequence[MadeAnew]) -> Reason | None:
     look = max(deviations, key=lambda look: abs(deviations[look]))
     if abs(deviations[look]) <= MAX_DEVIATIONS:
         return None
-    return ItemReason.DRAWN_OTHERWISE(look=look, which="nearer to" if deviations[look] > 0 else "further from")
+    return ItemReason.DRAWN_OTHERWISE(look=look, which="further from" if deviations[look] > 0 else "nearer to")
 
 
 def _deviation(made: Sequence[MadeAnew], look: str) -> float:

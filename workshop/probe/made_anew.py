@@ -244,7 +244,7 @@ def _looks(draws: Sequence[list[tuple[torch.Tensor, torch.Tensor]]]) -> dict[str
     looks |= {f"sizes of {name}": [each.sort(2).values for each in some] for name, some in looks.items()}
     looks["differences between items"] = [each - each.roll(1, 1) for each in values]
     looks["distances between items"] = [torch.cdist(each, each).sort(2).values for each in values]
-    looks["equal values of items"] = [_equal(each).sort(2).values for each in values]
+    looks["values that items share"] = [_equal(each).sort(2).values for each in values]
     pairs = [(one, other) for one, other in itertools.combinations(values, 2) if one.shape == other.shape]
     looks["differences between inputs"] = [one - other for one, other in pairs[:6]]
     return {name: torch.cat([_standard(each) for each in some], 2) for name, some in looks.items() if some}
