@@ -61,7 +61,10 @@ def file_of(script: str) -> Path:
 def running(script: Path) -> Iterator[JudgedScript]:
     """A script that has not begun."""
     steps = STEPS.get(original_of(script.stem))
-    with run_folder() as folder, JudgedScript([str(script)], folder, work_folder=folder, epoch_steps=steps) as run:
+    with (
+        run_folder() as folder,
+        JudgedScript([str(script)], folder, work_folder=folder, epoch_steps=steps, traces_items=True) as run,
+    ):
         yield run
 
 

@@ -19,7 +19,7 @@ from workshop.judge.ledger import Ledger
 from workshop.judge.reasons import Reason
 from workshop.judge.step_proof import check_recomputed
 from workshop.judge.two_samples import RARE, TOO_RARE, Strata, chance_of_batches, counts_of
-from workshop.judge.work_proof import ITEM_CHECKS, check_batches, check_items
+from workshop.judge.work_proof import ADDRESS_CHECKS, ITEM_CHECKS, check_batches, check_items
 
 
 def with_the_rest_slow(scripts: Sequence[str], kind: Callable[[str], str]) -> list[Any]:
@@ -36,7 +36,7 @@ def said(script: str) -> list[Reason]:
     """What is said first of a script's inputs, by the checks that look at them."""
     both = ledger(original_of(script)), ledger(script)
     found = [*check_batches(*both), *check_items(*both, 0)]
-    found = found or [reason for check in (*ITEM_CHECKS, check_recomputed) for reason in check(*both)]
+    found = found or [reason for check in (*ADDRESS_CHECKS, *ITEM_CHECKS, check_recomputed) for reason in check(*both)]
     return sorted(found, key=lambda reason: reason.is_unseen)[:1]
 
 

@@ -92,6 +92,11 @@ def of_two_scripts(
         original_name=old.name,
         target=target,
         command=lambda script, _folder, _seed: [str(script), *arguments],
-        options={"work_folder": Path.cwd(), "epoch_steps": steps, "max_epoch_s": budget_s / MAX_EPOCHS},
+        options={
+            "work_folder": Path.cwd(),
+            "epoch_steps": steps,
+            "max_epoch_s": budget_s / MAX_EPOCHS,
+            "traces_items": True,
+        },
         budget_s=budget_s,
     )

@@ -28,8 +28,11 @@ from workshop.judge.transform_proof import MAX_BY_CHANCE, TRANSFORM_CHECKS, dime
 from workshop.judge.two_samples import MAX_DEVIATIONS
 from workshop.probe.events import MAX_TARGETS
 
-ITEM_CHECKS = (check_made_anew, check_asked, check_order, check_inputs)
-"""Of what enters the models: what items they are, how they come, and what they look like."""
+ADDRESS_CHECKS = check_made_anew, check_asked
+"""Of what enters the models in `compare`: what items they are, and what the original makes of these."""
+
+ITEM_CHECKS = check_order, check_inputs
+"""In what order they come, and what they look like."""
 
 MIN_SIZE = 0.9
 """Share, at least, of the original's mean size that inputs of varying size must have."""

@@ -106,9 +106,8 @@ class JudgeTalk:
         if not self._epoch.last_stepped:
             self._judge.send(Recomputation(error="this script's own step was not seen whole"))
             return False
-        attempts = recompute(
-            [Path(sample) for sample in message.samples], self._epoch.training.state(), self._epoch.loaders
-        )
+        loaders = self._epoch.loaders if message.makes_anew else {}
+        attempts = recompute([Path(sample) for sample in message.samples], self._epoch.training.state(), loaders)
         self.retaking, self._epoch.stepped = Retaking(attempts, self._hooks, self._epoch), set()
         return not self._has_retaken(self.retaking)
 

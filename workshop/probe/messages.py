@@ -42,6 +42,8 @@ class Recompute:
 
     samples: Sequence[str]
     """The files of the recorded step: one for each rank that took part in it."""
+    makes_anew: bool = False
+    """Whether to make its inputs anew, too, of the same items."""
 
 
 @dataclass(frozen=True)

@@ -38,7 +38,7 @@ class NotedEpoch:
         self, judged: JudgedRun, training: FollowedTraining, recorder: StepRecorder, writer: StepWriter
     ) -> None:
         self.training, self.recorder, self._writer = training, recorder, writer
-        self.length = EpochLength(judged.epoch_steps, judged.max_epoch_s)
+        self.length = EpochLength(judged.epoch_steps, judged.max_epoch_s, judged.traces_items)
         self._random_states = judged.random_states
         self.batches = BatchUse()
         self.steps: list[NotedStep] = []  # that are over
@@ -245,13 +245,15 @@ class EpochLength:
         steps: the number of steps, if the judge gives it.
         max_s: the longest time of the first epoch in seconds; None for the usual one, and for no cut within an epoch of
             a short DataLoader.
+        traces_items: whether draws are to be seeded at all.
 
     Attributes:
         steps: the number of steps; None as long as it is not known.
         batches: those of an epoch of the DataLoader that began last; None as long as it is not known.
     """
 
-    def __init__(self, steps: int | None, max_s: float | None) -> None:
+    def __init__(self, steps: int | None, max_s: float | None, traces_items: bool = False) -> None:
+        self._traces_items = traces_items
         self.steps, self._max_s = steps, max_s
         self._began_s = 0.0  # the end of the first step: how long it took to start workers, or to compile, says little
         self.batches: int | None = None
@@ -273,7 +275,7 @@ class EpochLength:
     @property
     def share_seeded(self) -> float:
         """The share of the batches whose draws for items are seeded: every fourth, and of a short epoch four or so."""
-        if int(os.environ.get("WORLD_SIZE", "1")) > 1:  # ranks would have to record the same step
+        if not self._traces_items or int(os.environ.get("WORLD_SIZE", "1")) > 1:  # ranks record the same step
             return 0.0
         return max(SHARE_SEEDED, min(1.0, 4 / (self.steps or self.batches or MAX_EPOCH_STEPS)))
 
