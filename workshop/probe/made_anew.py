@@ -50,6 +50,17 @@ class Entered:
         return Entered([*shorter, *self.inputs[len(shorter) :]])
 
     @property
+    def shapes_of_losses(self) -> list[Any]:
+        """The shapes of all targets."""
+        of_losses = [tensors for number, tensors in self.inputs if number == OF_LOSS]
+        return [None if each is None else each.shape for tensors in of_losses for each in tensors]
+
+    @property
+    def without_losses(self) -> "Entered":
+        """This without targets."""
+        return Entered([each for each in self.inputs if each[0] != OF_LOSS])
+
+    @property
     def kinds(self) -> list[Any]:
         """What must be the same of two steps to be compared."""
         return [(number, None if each is None else (each.dtype, each.ndim)) for number, each in self._numbered]
@@ -87,6 +98,8 @@ def compared(addresses: Addresses, recorded: Entered, draws: Sequence[Entered], 
 
     `is_known` tells whether the batches themselves show that they are of the same items.
     """
+    if recorded.shapes_of_losses != draws[0].shapes_of_losses:  # as of a head that computes what the loss looks at
+        recorded, *draws = (each.without_losses for each in (recorded, *draws))
     first, others = draws[0], draws[1:]
     recorded = recorded.with_as_many_as(first)
     if recorded.kinds != first.kinds:
