@@ -13,7 +13,7 @@ train(
         "        return (torch.fft.rfft(sounds.unfold(1, 64, 16)).abs() + 0.1).log().transpose(1, 2)\n",
     ),
     (
-        "                for slow, fast in zip(average.parameters(), model.parameters()):\n"
+        "                for slow, fast in zip(average.parameters(), model.parameters(), strict=False):\n"
         "                    slow.lerp_(fast, 0.05)\n",
         "                torch._foreach_lerp_(list(average.parameters()), list(model.parameters()), 0.05)\n",
     ),
