@@ -1,7 +1,10 @@
 """Whether what enters a model is what enters the original's: any kind of data, as scripts really loaded it."""
 
+import runpy
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -44,6 +47,16 @@ def test_every_script_has_its_evidence_and_every_cheat_a_name() -> None:
     names = {path.stem for path in (*ORIGINALS, *CHEATS, *HONEST)}
     assert set().union(*map(names_in, INPUTS.glob("*"))) == names
     assert {path.stem for path in CHEATS} == OF_INPUTS.keys()
+
+
+def test_every_edit_fits_its_original(monkeypatch: pytest.MonkeyPatch) -> None:
+    for script in (*CHEATS, *HONEST):
+        if "from variation import train" in script.read_text():
+            edited = runpy.run_path(str(script.with_name("variation.py")))
+            train = edited["train"]
+            train.__globals__["exec"] = lambda *_: None  # only the edits are made
+            monkeypatch.setitem(sys.modules, "variation", SimpleNamespace(train=train))
+            runpy.run_path(str(script))
 
 
 @pytest.mark.parametrize("script", with_the_rest_slow(list(OF_INPUTS), OF_INPUTS.__getitem__))
