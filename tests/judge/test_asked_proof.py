@@ -19,7 +19,7 @@ def ledger(order: Order, seed: int, epochs: int = 2, steps: int = 60, items: int
     """A script that takes so many steps in each epoch of its DataLoader."""
     dice, found = random.Random(seed), Ledger()
     for epoch in range(epochs):
-        loader = LoaderStarted(float(epoch), 1, 1, workers=0, batches=items // BATCH, items=items, of=of)
+        loader = LoaderStarted(float(epoch), 1, 1, workers=0, items=items, of=of)
         found.loaders.append(loader)
         indexes = list(order(dice, epoch))
         for first in range(0, steps * BATCH, BATCH):

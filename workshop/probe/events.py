@@ -147,10 +147,8 @@ class LoaderStarted(Event):
     """Batches that its workers load before they are asked for."""
     drops: bool = False
     """Whether some items are left out of each epoch, as they do not fill a batch."""
-    batches: int | None = None
-    """How many batches it says that an epoch has; None if it does not say."""
     items: int | None = None
-    """How many items, as its sampler says; None if that does not say, or draws no single items."""
+    """How many items an epoch has, as its sampler says; None if that does not say, or draws no single items."""
     of: int | None = None
     """How many items its dataset has; None if that does not say."""
     dataset: int = 0

@@ -73,7 +73,6 @@ class EvidenceRecorder(Listener):
             persistent=loader.persistent_workers,
             ahead=loader.num_workers * (loader.prefetch_factor or 0),
             drops=_drops_items(loader),
-            batches=_length(loader),
             items=_items(loader),
             of=_length(loader.dataset),
             dataset=self.epoch.loader_began(loader),

@@ -15,6 +15,7 @@ from typing import Any
 import torch
 
 from workshop.probe.internals import batches_asked
+from workshop.probe.training_state import random_states, set_random_states
 
 _ASKED = "_workshop_asked"
 
@@ -95,12 +96,12 @@ class Addresses:
         """The items of a batch are loaded; what the training draws afterwards is not touched by their seed."""
         if not isinstance(indexes, SeededIndexes):
             return original(fetcher, indexes)
-        states = _states()
+        states = random_states()
         seed_generators(indexes.seed)
         try:
             return original(fetcher, indexes)
         finally:
-            _set_states(states)
+            set_random_states(states)
 
 
 def next_address(iterator: Any) -> Address | None:
@@ -122,15 +123,3 @@ def _address(indexes: Any) -> Address | None:
     except (AttributeError, TypeError, ValueError, RuntimeError):
         return None
     return Address(numbers) if 0 < len(numbers) <= MAX_INDEXES else None
-
-
-def _states() -> tuple[Any, Any, Any]:
-    numpy = sys.modules.get("numpy")
-    return torch.default_generator.get_state(), random.getstate(), numpy.random.get_state() if numpy else None
-
-
-def _set_states(states: tuple[Any, Any, Any]) -> None:
-    torch.default_generator.set_state(states[0])
-    random.setstate(states[1])
-    if states[2] is not None:
-        sys.modules["numpy"].random.set_state(states[2])

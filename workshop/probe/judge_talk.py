@@ -25,7 +25,8 @@ from workshop.probe.messages import (
 )
 from workshop.probe.noted_epoch import NotedEpoch
 from workshop.probe.opened_files import replaced_clocks
-from workshop.probe.recomputation import Retaking, recompute
+from workshop.probe.recomputation import recompute
+from workshop.probe.retaking import Retaking
 from workshop.probe.transforms import repeat
 
 

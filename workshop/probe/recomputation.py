@@ -2,18 +2,15 @@
 
 import math
 from collections.abc import Generator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from operator import mul
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import nn
-from torch.optim.optimizer import Optimizer
 from torch.utils.data import DataLoader
 
-from workshop.probe.hooks import TrainingHooks
-from workshop.probe.internals import batches_yielded
 from workshop.probe.made_anew import (
     DRAWS,
     OF_LOSS,
@@ -26,10 +23,8 @@ from workshop.probe.made_anew import (
     with_leaves,
 )
 from workshop.probe.messages import MadeAnew, Recomputation
-from workshop.probe.noted_epoch import NotedEpoch
-from workshop.probe.optimizers import parameters_of
 from workshop.probe.parameter_map import UnmappedError, maps_of
-from workshop.probe.retaken_step import RetakenStep, StepToTake, Taken
+from workshop.probe.retaken_step import StepToTake, Taken
 from workshop.probe.training_state import TrainingState, clones, some_of
 
 ROUNDING_TRIALS = 3
@@ -95,15 +90,7 @@ def recompute(samples: Sequence[Path], state: TrainingState, loaders: Mapping[in
     if not trials:
         return Recomputation(error="the models have other parameters, and it is not clear which are which")
     best = min(trials, key=lambda trial: trial.error)
-    is_drawn = False
-    if best.error > SURE_ERROR and any(each.draws for each in best.taken):
-        _, others = yield from _take(best.way, state, draw=1)
-        by_draws = math.hypot(*_distances(best.gradients, others))
-        is_drawn = by_draws > SHARE_OF_DRAWS * math.hypot(*best.off)
-    noise = [MIN_NOISE * length for length in best.lengths]
-    for _ in range(ROUNDING_TRIALS if any(best.off) else 0):
-        _, rounded = yield from _take(best.way, state, _rounding(best.records[0]))
-        noise = list(map(max, noise, _distances(best.gradients, rounded)))
+    is_drawn, noise = (yield from _is_drawn(best, state)), (yield from _noise(best, state))
     step_error, state_error = _errors_of_step(best.records[0], best.taken[0])  # of the recorded gradients, in any way
     loss = _mean([_loss(each.losses) for each in best.taken], parts)
     recorded_losses = [_loss(each["losses"]) for each in records]
@@ -157,6 +144,23 @@ def _tried(
     taken, gradients = yield from _take(way, state)
     off = _distances(gradients, _filled(records[0]["gradients"], state))
     return _Trial(way, records, taken, gradients, off, is_mapped)
+
+
+def _is_drawn(trial: _Trial, state: TrainingState) -> Generator[StepToTake, Taken, bool]:
+    """Return whether the models draw at random, and other draws make a difference that is about as large."""
+    if trial.error <= SURE_ERROR or not any(each.draws for each in trial.taken):
+        return False
+    _, others = yield from _take(trial.way, state, draw=1)
+    return math.hypot(*_distances(trial.gradients, others)) > SHARE_OF_DRAWS * math.hypot(*trial.off)
+
+
+def _noise(trial: _Trial, state: TrainingState) -> Generator[StepToTake, Taken, list[float]]:
+    """Return how much rounding changes the gradients of each parameter."""
+    noise = [MIN_NOISE * length for length in trial.lengths]
+    for _ in range(ROUNDING_TRIALS if any(trial.off) else 0):
+        _, rounded = yield from _take(trial.way, state, _rounding(trial.records[0]))
+        noise = list(map(max, noise, _distances(trial.gradients, rounded)))
+    return noise
 
 
 def _make_anew(
@@ -360,64 +364,3 @@ def _buffer_error(taken: Sequence[torch.Tensor], recorded: Sequence[torch.Tensor
 def _relative_error(one: torch.Tensor, other: torch.Tensor) -> float:
     """The largest difference, relative to the largest value of the one."""
     return float((one - other).abs().max() / one.abs().max().clamp_min(1e-12))
-
-
-class Retaking:
-    """Replaces what the loop works on, attempt by attempt, until all that was asked for has been taken.
-
-    Args:
-        attempts: the attempts, which end with the result.
-        hooks: hand over batches, inputs and targets meanwhile.
-        epoch: the models, the batches, and the parameters that a step moves: when all have been stepped, it is over.
-    """
-
-    def __init__(self, attempts: Attempts, hooks: TrainingHooks, epoch: NotedEpoch) -> None:
-        self._attempts, self._hooks, self._epoch, self._training = attempts, hooks, epoch, epoch.training
-        self._stepped: set[nn.Parameter] = set()
-        self.step: RetakenStep  # of the present attempt; nothing is asked of it once there is a result
-        self.attempts = 0  # that were begun
-        self.result: Recomputation | None = None  # of all attempts; None while they last
-        self._next()
-
-    def _next(self, taken: Taken | None = None) -> None:
-        """Begin the next attempt, given what came of the one before, or gather the result."""
-        try:
-            attempt = self._attempts.send(taken) if taken else next(self._attempts)
-        except StopIteration as end:
-            self.result = replace(end.value, attempts=self.attempts)
-        except Exception as error:  # as of a record that cannot be read
-            self.result = Recomputation(error=f"{type(error).__name__}: {error}", attempts=self.attempts)
-        else:
-            self.attempts += 1
-            self._stepped = set()
-            self.step = RetakenStep(attempt, self._training.state(), self._epoch.batches)
-        self._hooks.audience.handover = None if self.result else self
-
-    def batch(self, iterator: Any) -> Any:
-        """Return the batch that a DataLoader hands out; None for its own."""
-        is_of_training = self._training.trains() and self._hooks.clock.is_training_thread()
-        return self.step.batch(batches_yielded(iterator) > 0, self._hooks.loading.source) if is_of_training else None
-
-    def inputs(self, module: nn.Module, inputs: tuple[Any, ...], options: dict[str, Any]) -> Any:
-        """Return what a model is called with, as a tuple and a dictionary; None for what it has."""
-        number = self._training.number_of(module)
-        if number is None or not self._training.trains():
-            return None
-        return self.step.enter(number, module, inputs, options)
-
-    def targets(self, targets: torch.Tensor) -> torch.Tensor | None:
-        """Return the targets of a loss; None for what they are."""
-        return self.step.targets(targets) if self._training.trains() else None
-
-    def after_optimizer(self, optimizer: Optimizer, is_skipped: bool = False) -> None:
-        """Note what has been stepped, or would have been but for a scaler, which leaves out the step."""
-        if is_skipped:
-            self.step.leave_out()
-        else:
-            self.step.after_optimizer(optimizer)
-        self._stepped.update(parameters_of(optimizer))
-
-    def begin_step(self) -> None:
-        """End the attempt if its step is over: another one begins."""
-        if self._stepped >= self._epoch.last_stepped:
-            self._next(self.step.end())

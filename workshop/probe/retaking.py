@@ -1,0 +1,77 @@
+"""Recorded steps of another script are taken by the loop of this one, while it believes that it goes on training."""
+
+from dataclasses import replace
+from typing import Any
+
+import torch
+from torch import nn
+from torch.optim.optimizer import Optimizer
+
+from workshop.probe.hooks import TrainingHooks
+from workshop.probe.internals import batches_yielded
+from workshop.probe.messages import Recomputation
+from workshop.probe.noted_epoch import NotedEpoch
+from workshop.probe.optimizers import parameters_of
+from workshop.probe.recomputation import Attempts
+from workshop.probe.retaken_step import RetakenStep, Taken
+
+
+class Retaking:
+    """Replaces what the loop works on, attempt by attempt, until all that was asked for has been taken.
+
+    Args:
+        attempts: the attempts, which end with the result.
+        hooks: hand over batches, inputs and targets meanwhile.
+        epoch: the models, the batches, and the parameters that a step moves: when all have been stepped, it is over.
+    """
+
+    def __init__(self, attempts: Attempts, hooks: TrainingHooks, epoch: NotedEpoch) -> None:
+        self._attempts, self._hooks, self._epoch, self._training = attempts, hooks, epoch, epoch.training
+        self._stepped: set[nn.Parameter] = set()
+        self.step: RetakenStep  # of the present attempt; nothing is asked of it once there is a result
+        self.attempts = 0  # that were begun
+        self.result: Recomputation | None = None  # of all attempts; None while they last
+        self._next()
+
+    def _next(self, taken: Taken | None = None) -> None:
+        """Begin the next attempt, given what came of the one before, or gather the result."""
+        try:
+            attempt = self._attempts.send(taken) if taken else next(self._attempts)
+        except StopIteration as end:
+            self.result = replace(end.value, attempts=self.attempts)
+        except Exception as error:  # as of a record that cannot be read
+            self.result = Recomputation(error=f"{type(error).__name__}: {error}", attempts=self.attempts)
+        else:
+            self.attempts += 1
+            self._stepped = set()
+            self.step = RetakenStep(attempt, self._training.state(), self._epoch.batches)
+        self._hooks.audience.handover = None if self.result else self
+
+    def batch(self, iterator: Any) -> Any:
+        """Return the batch that a DataLoader hands out; None for its own."""
+        is_of_training = self._training.trains() and self._hooks.clock.is_training_thread()
+        return self.step.batch(batches_yielded(iterator) > 0, self._hooks.loading.source) if is_of_training else None
+
+    def inputs(self, module: nn.Module, inputs: tuple[Any, ...], options: dict[str, Any]) -> Any:
+        """Return what a model is called with, as a tuple and a dictionary; None for what it has."""
+        number = self._training.number_of(module)
+        if number is None or not self._training.trains():
+            return None
+        return self.step.enter(number, module, inputs, options)
+
+    def targets(self, targets: torch.Tensor) -> torch.Tensor | None:
+        """Return the targets of a loss; None for what they are."""
+        return self.step.targets(targets) if self._training.trains() else None
+
+    def after_optimizer(self, optimizer: Optimizer, is_skipped: bool = False) -> None:
+        """Note what has been stepped, or would have been but for a scaler, which leaves out the step."""
+        if is_skipped:
+            self.step.leave_out()
+        else:
+            self.step.after_optimizer(optimizer)
+        self._stepped.update(parameters_of(optimizer))
+
+    def begin_step(self) -> None:
+        """End the attempt if its step is over: another one begins."""
+        if self._stepped >= self._epoch.last_stepped:
+            self._next(self.step.end())
