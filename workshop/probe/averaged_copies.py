@@ -23,7 +23,8 @@ class AveragedCopies:
         """Look for modules like the model, given its parameters; those that are followed as `others` are none."""
         known = {id(each) for each in (*parameters, *(each for other in others for each in other.parameters()))}
         shapes = [each.shape for each in parameters]
-        for module in [each for each in gc.get_objects() if isinstance(each, nn.Module)]:
+        # `isinstance` would ask an object for its class: of a weak proxy whose object is gone, that is an error.
+        for module in [each for each in gc.get_objects() if issubclass(type(each), nn.Module)]:
             own = list(module.parameters())
             if own and id(own[0]) not in known and [each.shape for each in own] == shapes:
                 known.add(id(own[0]))  # a wrapper has the same ones
