@@ -1,11 +1,12 @@
 """Copies of the model that a script keeps beside it and changes in its steps, such as an average of its parameters."""
 
-import gc
 from collections.abc import Sequence
 from weakref import ref
 
 import torch
 from torch import nn
+
+from workshop.probe.garbage import all_of
 
 
 class AveragedCopies:
@@ -23,8 +24,7 @@ class AveragedCopies:
         """Look for modules like the model, given its parameters; those that are followed as `others` are none."""
         known = {id(each) for each in (*parameters, *(each for other in others for each in other.parameters()))}
         shapes = [each.shape for each in parameters]
-        # `isinstance` would ask an object for its class: of a weak proxy whose object is gone, that is an error.
-        for module in [each for each in gc.get_objects() if issubclass(type(each), nn.Module)]:
+        for module in all_of(nn.Module):
             own = list(module.parameters())
             if own and id(own[0]) not in known and [each.shape for each in own] == shapes:
                 known.add(id(own[0]))  # a wrapper has the same ones

@@ -1,6 +1,5 @@
 """What a script writes, epoch by epoch, into the files that it holds open meanwhile, such as a table of its losses."""
 
-import gc
 import io
 import os
 import stat
@@ -11,6 +10,7 @@ from weakref import WeakKeyDictionary, ref
 
 from workshop.probe.event_file import EventFile
 from workshop.probe.events import LinesWritten
+from workshop.probe.garbage import all_of
 
 MAX_FILES, MAX_READ = 20, 2**20
 """Files, at most, that are looked at, and bytes, at most, of what an epoch has added, in which lines are counted."""
@@ -73,8 +73,8 @@ class HeldFiles:
     def _look(self) -> list[_Held]:
         """Return the files that are open to be written, up to `MAX_FILES`."""
         if not self._are_known:
-            self._are_known, kinds = True, set(map(id, KINDS))
-            self._objects = [ref(each) for each in gc.get_objects() if id(type(each)) in kinds]
+            self._are_known = True
+            self._objects = [ref(each) for each in all_of(*KINDS) if type(each) in KINDS]
         objects = [each for known in self._objects if (each := known()) is not None]
         found = []
         for each in sorted(objects, key=lambda each: KINDS.index(type(each))):

@@ -1,6 +1,5 @@
 """The optimizers of this process, the parameters that they step, and those of other models than the one followed."""
 
-import gc
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -8,6 +7,7 @@ from typing import Any
 from torch import nn
 from torch.optim.optimizer import Optimizer
 
+from workshop.probe.garbage import all_of
 from workshop.probe.sharding import is_sharded
 from workshop.probe.spots import Spots, SpotValues, moved
 
@@ -19,7 +19,7 @@ def parameters_of(optimizer: Optimizer) -> list[nn.Parameter]:
 
 def all_optimizers() -> list[Optimizer]:
     """Return every optimizer that there is in this process."""
-    return [each for each in gc.get_objects() if type(each).__module__ != "weakref" and _is_optimizer(each)]
+    return [each for each in all_of(Optimizer) if getattr(each, "param_groups", None)]
 
 
 def owner_of(parameters: Iterable[nn.Parameter]) -> Optimizer | None:
@@ -38,10 +38,6 @@ def is_only_asked(model: nn.Module) -> bool:
     if any(is_sharded(each) for each in model.modules()):
         return False
     return bool(optimizers) and parameters.isdisjoint(each for one in optimizers for each in parameters_of(one))
-
-
-def _is_optimizer(thing: object) -> bool:
-    return issubclass(type(thing), Optimizer) and bool(getattr(thing, "param_groups", None))
 
 
 @dataclass

@@ -1,6 +1,5 @@
 """Tells who holds the tensors of a process: variables, what they lead to, and graphs."""
 
-import gc
 from bisect import bisect
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
@@ -11,6 +10,7 @@ from typing import Any
 import torch
 
 from workshop.probe.backward_graph import MAX_KEPT, saved_by_graphs
+from workshop.probe.garbage import all_of
 from workshop.probe.internals import saved_tensors, sequence_number
 from workshop.probe.memory.memory_notes import FIRST_STEPS, OF_TRAINING, Group, TensorRow
 from workshop.probe.memory.storage_lives import PLAIN, Life, StorageLives, parts_of
@@ -161,16 +161,7 @@ class TensorHolders:
 
 def tensors_of_python() -> list[torch.Tensor]:
     """Return every tensor that Python code can reach."""
-    kinds: dict[type, bool] = {}
-    found = []
-    for each in gc.get_objects():
-        kind = type(each)
-        is_one = kinds.get(kind)
-        if is_one is None:
-            is_one = kinds[kind] = torch.Tensor in getattr(kind, "__mro__", ())
-        if is_one:
-            found.append(each)
-    return found
+    return all_of(torch.Tensor)
 
 
 def adopt_unseen(lives: StorageLives) -> None:

@@ -20,6 +20,7 @@ from typing import Any, NamedTuple
 import torch
 from torch.utils.data import DataLoader, Dataset
 
+from workshop.probe.garbage import all_of
 from workshop.probe.internals import WORKER_LOOP, frame_above, frames_of, locals_of
 from workshop.probe.observations import WireFrame
 from workshop.probe.user_code import is_user_code
@@ -102,7 +103,7 @@ def tensor_variables(extra_frames: Iterable[FrameType] = ()) -> dict[int, Variab
     frames = sorted(outermost_first, key=lambda each: not is_user_code(each.f_code.co_filename))
     seen = set[int]()
     held = [*_walk([*(each for frame in frames for each in variables_of(frame)), *user_modules()], True, seen)]
-    waiting = [each for each in gc.get_objects() if type(each) is GeneratorType and id(each) not in seen]
+    waiting = [each for each in all_of(GeneratorType) if id(each) not in seen]
     of_loops = [each for of in waiting for each in _inside(Variable("", of, NO_FRAME), whole=False)]
     held += _walk(of_loops, True, seen)
     return {id(each.value): each for each in held if is_a(each.value, torch.Tensor)}
