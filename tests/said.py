@@ -4,17 +4,17 @@ from collections.abc import Iterable, Mapping
 from typing import TypeVar
 
 from workshop.judge.asked_proof import AskedReason
+from workshop.judge.draw_proof import DrawReason
 from workshop.judge.drawn_anew import NoiseReason
 from workshop.judge.input_proof import InputReason
 from workshop.judge.item_proof import ItemReason
 from workshop.judge.optimizer_proof import OptimizerReason
 from workshop.judge.order_proof import OrderReason
 from workshop.judge.output_proof import OutputReason
-from workshop.judge.picture_proof import PictureReason
+from workshop.judge.photo_proof import PhotoReason
 from workshop.judge.reasons import Reason, ReasonKind
 from workshop.judge.sample_proof import SampleReason
 from workshop.judge.step_proof import StepReason
-from workshop.judge.transform_proof import DrawReason, TransformReason
 from workshop.judge.work_proof import WorkReason
 
 T = TypeVar("T")
@@ -49,39 +49,35 @@ def _by_script(groups: Mapping[str, T]) -> dict[str, T]:
 OF_CHEATS: dict[str, dict[str, ReasonKind | Reason]] = {
     "part3": {
         "activations_rounded gradients_rounded": StepReason.LOWER_PRECISION,
-        "crop_in_the_corner crop_of_its_own": TransformReason.OTHER_RESULT("RandomResizedCrop"),
-        "kernels_replaced policies_left_out": TransformReason.OTHER_RESULT("AutoAugment"),
+        "crop_in_the_corner crop_of_its_own": DrawReason.OTHER_RESULT("RandomResizedCrop"),
+        "kernels_replaced policies_left_out": DrawReason.OTHER_RESULT("AutoAugment"),
         "crops_chosen": DrawReason.CHOSEN("RandomResizedCrop"),
         "policies_chosen seeds_chosen": DrawReason.CHOSEN("AutoAugment"),
-        "decoded_small_now_and_then decoded_by_nearest decoded_in_grey decoded_small": TransformReason.OTHER_DECODED,
-        "images_shrunk_and_enlarged": TransformReason.OTHER_DECODED,
-        "resize_left_out": TransformReason.OTHER_DECODED_SIZE("AutoAugment", original="73 x 73"),
+        "decoded_small_now_and_then decoded_by_nearest decoded_in_grey decoded_small": ItemReason.OFF,
+        "images_shrunk_and_enlarged greyed_afterwards normalised_otherwise not_normalised": ItemReason.OFF,
+        "resize_left_out": DrawReason.OTHER_SIZE("AutoAugment", original="73 x 73"),
         "images_shrunk": WorkReason.OTHER_SHAPE(candidate="3 x 32 x 32", original="3 x 64 x 64"),
-        "decoded_with_loss": TransformReason.ADDED("JPEG", changed=44, pictures=44),
-        "greyed_afterwards": TransformReason.ADDED("Grayscale", changed=44, pictures=44),
-        "transform_dropped": TransformReason.NOT_ON_ALL("AutoAugment", seen=0),
-        "transform_shared": TransformReason.DRAW_NOT_OWN,
-        "transform_weakened": TransformReason.OTHER_SETTING(*CROP, candidate="(0.99, 1.0)", original="(0.08, 1.0)"),
-        "setting_changed_later": TransformReason.OTHER_SETTING(*CROP, candidate="(0.95, 1.0)", original="(0.08, 1.0)"),
-        "workers_draw_alike draw_repeated": TransformReason.STATE_USED_BEFORE,
-        "normalised_otherwise not_normalised": PictureReason.OTHER_SCALE,
-        "pictures_left_black some_pictures_left_black": PictureReason.BLANK,
-        "augmentation_frozen epochs_from_memory": PictureReason.FROZEN,
-        "crop_on_top": PictureReason.DRAW_KEPT("AutoAugment"),
-        "epochs_prepared": PictureReason.MADE_BEFORE_RACE("AutoAugment"),
-        "epochs_prepared_in_each_run": PictureReason.MADE_BEFORE_RUN("AutoAugment"),
-        "targets_exchanged": PictureReason.OTHER_TARGET,
-        "sleep_at_start sleep_elsewhere sleep_in_constructor sleep_only_at_first": PictureReason.NO_WAIT,
-        "sleep_removed": PictureReason.NO_WAIT(quick=44, reads=44),
+        "decoded_with_loss": DrawReason.ADDED("JPEG", drawn=92, pictures=92),
+        "crop_on_top": DrawReason.ADDED("RandomCrop"),
+        "transform_shared": DrawReason.NOT_OWN,
+        "transform_weakened": DrawReason.OTHER_SETTING(*CROP, candidate="(0.99, 1.0)", original="(0.08, 1.0)"),
+        "setting_changed_later": DrawReason.OTHER_SETTING(*CROP, candidate="(0.95, 1.0)", original="(0.08, 1.0)"),
+        "workers_draw_alike draw_repeated": DrawReason.STATE_USED_BEFORE,
+        "pictures_left_black some_pictures_left_black": ItemReason.OFF,
+        "augmentation_frozen": InputReason.AGAIN_IN_EPOCHS,
+        "epochs_prepared epochs_prepared_in_each_run": DrawReason.KEPT("AutoAugment"),
+        "targets_exchanged": ItemReason.OTHER_INPUTS,
+        "sleep_at_start sleep_elsewhere sleep_in_constructor sleep_only_at_first": PhotoReason.NO_WAIT,
+        "sleep_removed": PhotoReason.NO_WAIT(quick=92, reads=92),
         "sleep_patched": WorkReason.CLOCK_REPLACED("time.sleep"),
         "perf_counter_patched": WorkReason.CLOCK_REPLACED("time.perf_counter"),
-        "orders_take_turns not_shuffled": OrderReason.REPEATED,
+        "orders_take_turns not_shuffled epochs_from_memory": OrderReason.REPEATED,
         "batches_always_the_same": OrderReason.SAME_BATCHES,
-        "batches_reused": WorkReason.OTHER_NUMBER_OF_ITEMS(candidate=14, original=11),
-        "every_second_batch_skipped every_third_batch_skipped": WorkReason.BATCHES_SKIPPED(candidate=7, original=11),
+        "batches_reused": WorkReason.OTHER_NUMBER_OF_ITEMS(candidate=30, original=23),
+        "every_second_batch_skipped every_third_batch_skipped": WorkReason.BATCHES_SKIPPED(candidate=15, original=23),
         "lines_left_out": OutputReason.FEWER_LINES("metrics.csv"),
-        "last_batch_dropped": WorkReason.LAST_BATCH_DROPPED(candidate=8, original=11),
-        "batch_size_changed": WorkReason.OTHER_BATCH_SIZE(candidate=8, original=4),
+        "last_batch_dropped": WorkReason.LAST_BATCH_DROPPED(candidate=16, original=23),
+        "batch_size_changed": WorkReason.OTHER_BATCH_SIZE(candidate=16, original=8),
         "backward_left_out": WorkReason.OTHER_BACKWARDS,
         "optimizer_every_other_batch": WorkReason.OTHER_STEPS,
         "optimizer_another": OptimizerReason.OTHER_OPTIMIZER("SGD", "AdamW"),
@@ -98,10 +94,10 @@ OF_CHEATS: dict[str, dict[str, ReasonKind | Reason]] = {
     },
     "part10": {
         "buffers_of_one_rank buffers_reset": StepReason.OTHER_BUFFERS,
-        "batches_not_shared": WorkReason.OTHER_BATCH_SIZE(candidate=8, original=4),
-        "every_rank_sees_all": WorkReason.OTHER_NUMBER_OF_ITEMS(candidate=22, original=11),
+        "batches_not_shared": WorkReason.OTHER_BATCH_SIZE(candidate=16, original=8),
+        "every_rank_sees_all": WorkReason.OTHER_NUMBER_OF_ITEMS(candidate=46, original=23),
         "gradients_not_averaged": WorkReason.RANKS_APART,
-        "item_dealt_twice": WorkReason.OTHER_NUMBER_OF_ITEMS(candidate=12, original=11),
+        "item_dealt_twice": WorkReason.OTHER_NUMBER_OF_ITEMS(candidate=24, original=23),
         "order_kept": OrderReason.REPEATED,
         "rank_stops_early": WorkReason.RANKS_OUT_OF_STEP(counts="rank 0 takes 3, rank 1 takes 2"),
     },
@@ -122,10 +118,10 @@ OF_CHEATS = {part: _by_script(groups) for part, groups in OF_CHEATS.items()}
 """Of each cheat, by the part that judges it. Those of part 9 are in parts/test_part9.py."""
 
 OF_UNSEEN_WORK: dict[str, ReasonKind | Reason] = {
-    "asyncio_sleep": PictureReason.WAIT_UNSEEN,
+    "asyncio_sleep": PhotoReason.WAIT_UNSEEN,
     "fully_sharded": WorkReason.FLAT_PARAMETERS,
-    "own_crop": TransformReason.NOT_SEEN_ON_ALL("RandomResizedCrop", seen=0),
     "own_loss": WorkReason.TARGETS_UNSEEN,
+    "transform_dropped": DrawReason.NOT_SEEN("AutoAugment"),
 }
 """Of work that may be the same, and cannot be seen."""
 
@@ -134,10 +130,11 @@ BESIDE = InputReason.BESIDE_THE_FIRST
 OF_INPUTS: dict[str, tuple[ReasonKind, ...]] = _by_script(
     {
         "long_half_noise long_kinds_of_others long_values_exchanged": (ItemReason.OTHER_INPUTS,),
+        "table_mostly_noise table_rounded": (ItemReason.OTHER_INPUTS,),
+        "table_rows_exchanged table_targets_shuffled": (ItemReason.OTHER_INPUTS,),
+        "rivals_of_few rivals_without_noise": (ItemReason.OTHER_INPUTS,),
         "sentences_words_left_out": (InputReason.OF_NO_ITEM,),
-        "table_mostly_noise table_rounded": (InputReason.OF_NO_ITEM,),
         "sentences_kinds_shuffled": (InputReason.OF_ANOTHER_ITEM,),
-        "table_rows_exchanged table_targets_shuffled": (InputReason.OF_ANOTHER_ITEM,),
         "long_few_rows stream_repeated words_little_of_the_text": (InputReason.AGAIN_IN_EPOCH,),
         "waves_stale": (InputReason.AGAIN_IN_EPOCHS,),
         "words_same_windows": (OrderReason.SAME_NEIGHBOURS,),
@@ -145,13 +142,11 @@ OF_INPUTS: dict[str, tuple[ReasonKind, ...]] = _by_script(
         "points_turned_together": (InputReason.BATCH_ALIKE_IN_VALUES,),
         "crops_at_few_places waves_without_shift": (SampleReason.AGAIN,),
         "crops_noise_of_worker": (SampleReason.STEPS_AGAIN,),
-        "noise_few_shapes waves_stale_with_noise": (SampleReason.STEPS_AGAIN,),
+        "noise_few_shapes waves_stale_with_noise meters_noise_in_pairs": (SampleReason.STEPS_AGAIN,),
         "meters_noise_of_worker meters_noise_uniform": (NoiseReason.DRAWN_OTHERWISE,),
         "signals_noise_from_a_pool signals_noise_uniform": (NoiseReason.DRAWN_OTHERWISE,),
-        "meters_one_noise_a_batch": (NoiseReason.DRAWN_FOR_BATCH,),
         "noise_kept stream_few_kinds": (SampleReason.OTHER_TARGETS,),
         "noise_little signals_less_noise": (SampleReason.LESS_VARIED,),
-        "rivals_without_noise": (BESIDE, SampleReason.LESS_VARIED),
         "noise_of_others waves_one_of_each_kind words_targets_of_others": (SampleReason.UNRELATED,),
         "pairs_of_any": (BESIDE, SampleReason.OTHER_INPUTS),
         "signals_of_others signals_some_silent signals_stale_with_noise": (SampleReason.OTHER_INPUTS_OF_TARGET,),
@@ -161,9 +156,10 @@ OF_INPUTS: dict[str, tuple[ReasonKind, ...]] = _by_script(
         "sentences_cut": (WorkReason.SMALLER_INPUTS,),
         "long_first_third": (AskedReason.OTHER_LENGTH,),
         "long_first_third_of_sampler": (AskedReason.AGAIN,),
-        "long_from_a_buffer echoes_not_shuffled": (AskedReason.NEIGHBOURS_IN_BATCH,),
-        "echoes_coarse twins_second_from_first rivals_of_few": (ItemReason.DRAWN_OTHERWISE,),
-        "pairs_with_rare_ones meters_noise_in_pairs": (ItemReason.DRAWN_OTHERWISE,),
+        "long_from_a_buffer": (AskedReason.NEIGHBOURS_IN_BATCH,),
+        "echoes_not_shuffled": (OrderReason.REPEATED,),
+        "echoes_coarse twins_second_from_first": (ItemReason.DRAWN_OTHERWISE,),
+        "pairs_with_rare_ones meters_one_noise_a_batch": (ItemReason.DRAWN_OTHERWISE,),
         "echoes_kept": (InputReason.AGAIN_IN_EPOCHS,),
         "outlines_of_a_batch_alike": (SampleReason.AGAIN,),
         "twins_teacher_now_and_then": (StepReason.OTHER_UPDATE,),

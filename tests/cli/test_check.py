@@ -58,7 +58,7 @@ def test_other_work_is_refused_before_anything_is_said_about_speed(workshop: Run
     (tmp_path / "last_batch_dropped.py").write_text("this = 'is not run'")
     done = workshop("check", "part3", "--script", "last_batch_dropped.py", "--data", data)
     assert done.returncode == 3
-    assert "not the same work\n- an epoch trains on 8 of 11 items: the last batch is dropped" in done.stdout
+    assert "not the same work\n- an epoch trains on 16 of 23 items: the last batch is dropped" in done.stdout
     assert "speedup" not in done.stdout.lower()
 
 

@@ -21,9 +21,9 @@ import torch
 
 from workshop.course.checks import config_of, contest_of
 from workshop.judge.contest import Contest
+from workshop.judge.draw_proof import check_stock
 from workshop.judge.judged_script import JudgedScript
 from workshop.judge.ledger import Ledger, events_in
-from workshop.judge.picture_proof import check_stock
 from workshop.judge.reasons import Reason
 from workshop.judge.running_scripts import JudgedRanks
 from workshop.judge.step_proof import NOTHING_SEEN
@@ -37,7 +37,6 @@ from workshop.probe.events import (
     InputRows,
     ItemsDrawn,
     StepTaken,
-    TransformCall,
 )
 from workshop.probe.messages import Recomputation, Repetition
 from workshop.probe.noted_step import rows_of
@@ -46,7 +45,7 @@ from workshop.runs.script_error import ScriptError
 TESTS = Path(__file__).parents[1]
 FOLDER = Path(__file__).parent / "evidence"
 
-ITEMS, BATCH, WASTED_S = 11, 4, 0.02
+ITEMS, BATCH, WASTED_S = 23, 8, 0.02
 STEPS = 3
 """A step of each epoch but the first is taken by the original, another one each time, as in the shortest check."""
 
@@ -105,7 +104,7 @@ class Recorded:
     def differences(self, original: "Recorded") -> list[Reason]:
         """What the judge says of it."""
         reference, candidate = original.ledger, self.ledger
-        found = differences(reference, candidate, WASTED_S if reference.reads else None)
+        found = differences(reference, candidate, *((WASTED_S, ITEMS) if reference.reads else ()))
         if not found and len(self.ranks) == 1 and len(candidate.steps) > STEPS:  # the race: all epochs but the first
             found = list(check_stock(reference, candidate, (candidate.steps[STEPS - 1].t, candidate.steps[-1].t)))
         return found
@@ -162,7 +161,6 @@ def _smaller(ranks: list[list[Event]]) -> list[list[Event]]:
     times = {event.t for events in kept for event in events}
     times |= {each.t for events in kept for event in events for each in getattr(event, "forwards", ())}
     place = {t: float(number) for number, t in enumerate(sorted(times))}
-    are_followed = any(isinstance(event, TransformCall) for event in kept[0])  # then nobody asks what enters the model
     ranks_differ = len(ranks) > 1  # or not: the parameters of one alone say nothing
 
     def smaller_pass(forward: ForwardPass) -> ForwardPass:
@@ -176,7 +174,7 @@ def _smaller(ranks: list[list[Event]]) -> list[list[Event]]:
             random_state=None,
             random_seed=None,
             item=None,
-            inputs=None if are_followed else inputs,
+            inputs=inputs,
         )
 
     def smaller(event: Event) -> Event:

@@ -63,7 +63,7 @@ def running(script: Path) -> Iterator[JudgedScript]:
     steps = STEPS.get(original_of(script.stem))
     with (
         run_folder() as folder,
-        JudgedScript([str(script)], folder, work_folder=folder, epoch_steps=steps, traces_items=True) as run,
+        JudgedScript([str(script)], folder, work_folder=folder, epoch_steps=steps) as run,
     ):
         yield run
 

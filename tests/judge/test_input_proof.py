@@ -17,12 +17,12 @@ from workshop.judge.asked_proof import AskedReason
 from workshop.judge.drawn_anew import check_noise
 from workshop.judge.input_proof import check_inputs, known_items
 from workshop.judge.inputs import Items, items_of
-from workshop.judge.item_proof import ItemReason
+from workshop.judge.item_proof import ItemReason, check_made_anew
 from workshop.judge.ledger import Ledger
 from workshop.judge.reasons import Reason
 from workshop.judge.step_proof import check_recomputed
 from workshop.judge.two_samples import RARE, TOO_RARE, Strata, chance_of_batches, counts_of
-from workshop.judge.work_proof import ADDRESS_CHECKS, ITEM_CHECKS, check_batches, check_items
+from workshop.judge.work_proof import ITEM_CHECKS, check_batches, check_items
 
 
 def with_the_rest_slow(scripts: Sequence[str], kind: Callable[[str], str]) -> list[Any]:
@@ -39,7 +39,7 @@ def said(script: str) -> list[Reason]:
     """What is said first of a script's inputs, by the checks that look at them."""
     both = ledger(original_of(script)), ledger(script)
     found = [*check_batches(*both), *check_items(*both, 0)]
-    found = found or [reason for check in (*ADDRESS_CHECKS, *ITEM_CHECKS, check_recomputed) for reason in check(*both)]
+    found = found or [reason for check in (check_made_anew, *ITEM_CHECKS, check_recomputed) for reason in check(*both)]
     return sorted(found, key=lambda reason: reason.is_unseen)[:1]
 
 
@@ -116,7 +116,7 @@ def test_draws_of_the_same_seed_are_not_told_apart() -> None:
     dice = np.random.default_rng(0)
     sketches = dice.normal(size=(3200, 16)).astype(np.float32)
     targets = tuple(dice.integers(400, size=3200).tolist())
-    every = Items(sketches, sketches, sketches, targets, np.arange(3200) // 800, np.arange(3200) // 20)
+    every = Items(sketches, sketches, sketches, targets, np.arange(3200) // 800, np.arange(3200) // 20, np.zeros(3200))
     halves = [every[every.epochs % 2 == first] for first in (0, 1)]
     assert check_noise(*halves, every)[0] > RARE
     others = replace(every, sketches=sketches**3, features=sketches**3)

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 import torch
 
-from workshop.judge.item_proof import ItemReason, check_made_anew
+from workshop.judge.item_proof import ItemReason, are_made_alike, check_made_anew
 from workshop.judge.ledger import Ledger
 from workshop.probe.made_anew import DRAWS, Entered, compared
 from workshop.probe.messages import MadeAnew, Recomputation
@@ -59,10 +59,10 @@ def made(original: Draw, candidate: Draw, seed: int, same_seed: bool = False) ->
 
         seeds = [100 * (seed + 1) + 10 * step + draw for draw in range(DRAWS + 2)]
         recorded = entered(candidate, seeds[0] if same_seed else seeds[-1])
-        addresses = [(0, tuple(range(ITEMS)), None)]
-        first = compared(addresses, recorded, [entered(original, seeds[0])], False)
+        addresses = [(0, tuple(range(ITEMS)), seeds[0] if same_seed else None)]
+        first = compared(addresses, recorded, [entered(original, seeds[0])], 1.0)
         draws = [entered(original, each) for each in seeds[:-1]]
-        found.append(first if first.same == ITEMS else compared(addresses, recorded, draws, False))
+        found.append(first if first.same == ITEMS else compared(addresses, recorded, draws, 1.0))
     return found
 
 
@@ -104,11 +104,69 @@ def test_an_original_that_does_not_draw_alike_itself_asks_for_nothing() -> None:
     assert says(noisy, second_from_first, 1, own=less_noise) == []
 
 
+def rolled(items: torch.Tensor, dice: torch.Generator) -> list[torch.Tensor]:
+    """Each item is turned by a draw of its own, as a crop has a place of its own."""
+    shifts = torch.randint(items.shape[1], (len(items),), generator=dice).tolist()
+    return [torch.stack([item.roll(shift) for item, shift in zip(items, shifts, strict=True)])]
+
+
+def rolled_and_coarse(items: torch.Tensor, dice: torch.Generator) -> list[torch.Tensor]:
+    return [(each / 2).round() * 2 for each in rolled(items, dice)]
+
+
+def rolled_and_as_bytes(items: torch.Tensor, dice: torch.Generator) -> list[torch.Tensor]:
+    return [(each * 16).round() / 16 for each in rolled(items, dice)]
+
+
+def rolled_with_noise(items: torch.Tensor, dice: torch.Generator) -> list[torch.Tensor]:
+    return [each + torch.randn(items.shape, generator=dice) / 4 for each in rolled(items, dice)]
+
+
+def rolled_with_other_noise(items: torch.Tensor, dice: torch.Generator) -> list[torch.Tensor]:
+    return [each + torch.randn(items.shape) / 4 for each in rolled(items, dice)]
+
+
+@pytest.mark.parametrize(
+    ("original", "candidate", "kind"),
+    [
+        (rolled, rolled_and_coarse, ItemReason.DRAWN_OTHERWISE),
+        (rolled, rolled_with_other_noise, ItemReason.DRAWN_OTHERWISE),
+        (rolled_with_noise, rolled_with_other_noise, ItemReason.OFF_IN_PART),  # as where it is drawn on the device
+    ],
+)
+def test_what_is_off_with_the_same_draws(original: Draw, candidate: Draw, kind: ItemReason) -> None:
+    found = Ledger(recomputed=[Recomputation(made=each) for each in made(original, candidate, 1, same_seed=True)])
+    [reason] = check_made_anew(Ledger(), found)
+    assert reason.kind is kind
+    [reason] = check_made_anew(Ledger(), found, draws_are_known=True)
+    assert (reason.kind, reason.figures["count"]) == (ItemReason.OFF, ITEMS * STEPS)
+
+
+def test_what_is_kept_as_bytes_is_made_alike() -> None:
+    candidate = Ledger(
+        recomputed=[Recomputation(made=each) for each in made(rolled, rolled_and_as_bytes, 1, same_seed=True)]
+    )
+    assert are_made_alike(candidate.recomputed)
+    assert list(check_made_anew(Ledger(), candidate, draws_are_known=True)) == []
+
+
+def test_the_target_of_another_item_is_another_input_whatever_is_drawn_beside_it() -> None:
+    def exchanged(items: torch.Tensor, dice: torch.Generator) -> list[torch.Tensor]:
+        return [*rolled(items, dice), torch.arange(ITEMS).roll(1)]
+
+    def own(items: torch.Tensor, dice: torch.Generator) -> list[torch.Tensor]:
+        return [*rolled(items, dice), torch.arange(ITEMS)]
+
+    found = made(own, exchanged, 1, same_seed=True)
+    [reason] = check_made_anew(Ledger(), Ledger(recomputed=[Recomputation(made=each) for each in found]))
+    assert (reason.kind, reason.figures["count"]) == (ItemReason.OTHER_INPUTS, ITEMS * STEPS)
+
+
 def test_items_that_nothing_shows_to_be_the_same_are_no_accusation() -> None:
     """A dataset may have its items in another order."""
     inputs = [torch.randn(ITEMS, 32) for _ in range(DRAWS + 1)]
     entered = [Entered([(0, [each])]) for each in (torch.randn(ITEMS, 32), *[inputs[0]] * (DRAWS + 1))]
-    found = compared([(0, tuple(range(ITEMS)), None)], entered[0], entered[1:], False)
+    found = compared([(0, tuple(range(ITEMS)), None)], entered[0], entered[1:], 1.0)
     recomputed = [Recomputation(made=found)]
     [reason] = check_made_anew(Ledger(), Ledger(recomputed=recomputed))
     assert (reason.kind, reason.is_unseen) == (ItemReason.OTHER_ITEMS, True)
@@ -116,4 +174,4 @@ def test_items_that_nothing_shows_to_be_the_same_are_no_accusation() -> None:
 
 def test_inputs_of_other_shapes_are_not_compared() -> None:
     one, other = (Entered([(0, [torch.zeros(4, width)])]) for width in (3, 5))
-    assert compared([(0, (1, 2, 3, 4), None)], one, [other], False).error
+    assert compared([(0, (1, 2, 3, 4), None)], one, [other], 1.0).error

@@ -9,8 +9,8 @@ from string import Formatter
 import pytest
 
 import workshop
+from workshop.judge.draw_proof import DrawReason
 from workshop.judge.reasons import MASK, ReasonKind
-from workshop.judge.transform_proof import TransformReason
 from workshop.judge.work_proof import WorkReason
 
 PACKAGE = Path(workshop.__file__).parent
@@ -60,17 +60,16 @@ def test_a_reason_is_made_with_the_figures_of_its_words() -> None:
 
 
 def test_the_words_of_a_reason_in_another_are_told_too() -> None:
-    added = TransformReason.ADDED("MyCrop", changed=8, pictures=9)
-    unseen = TransformReason.MAY_REPLACE(added)
-    assert str(unseen).startswith("MyCrop changes 8 of 9 pictures, in the original none; whether it replaces another ")
-    assert unseen.told.startswith("… changes … of … pictures, in the original none; whether it replaces another ")
-    assert [part.kind for part in unseen.parts] == [TransformReason.MAY_REPLACE, TransformReason.ADDED]
+    lower = WorkReason.AUTOCAST(where=WorkReason.IN_SOME_PASSES(count=3, passes=9))
+    assert str(lower).startswith("in 3 of 9 passes the model runs in lower precision (autocast)")
+    assert lower.told.startswith("in … of … passes the model runs in lower precision (autocast)")
+    assert [part.kind for part in lower.parts] == [WorkReason.AUTOCAST, WorkReason.IN_SOME_PASSES]
 
 
 def test_reasons_are_the_same_whose_kinds_and_names_are() -> None:
-    added = TransformReason.ADDED("MyCrop", changed=8, pictures=9)
-    assert added.subject == TransformReason.ADDED("MyCrop", changed=3, pictures=4).subject
-    assert added.subject != TransformReason.ADDED("JPEG", changed=8, pictures=9).subject
-    assert added.subject != TransformReason.NOT_ON_ALL("MyCrop", seen=8, pictures=9).subject
+    chosen = DrawReason.CHOSEN("MyCrop", draws=9)
+    assert chosen.subject == DrawReason.CHOSEN("MyCrop", draws=4).subject
+    assert chosen.subject != DrawReason.CHOSEN("JPEG", draws=9).subject
+    assert chosen.subject != DrawReason.KEPT("MyCrop", pictures=9).subject
     sums = (WorkReason.BACKWARD_OF_SUM(of()) for of in (WorkReason.OTHER_STEPS, WorkReason.OTHER_BACKWARDS))
     assert len({each.subject for each in sums}) == 2

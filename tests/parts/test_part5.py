@@ -6,8 +6,8 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-import numpy as np
 import pytest
+import torch
 from said import labels
 
 from workshop.course.checks import config_of, contest_of
@@ -17,8 +17,8 @@ from workshop.judge.reasons import Reason
 from workshop.judge.verdict import Outcome, Verdict
 from workshop.parts import find_part
 from workshop.parts.part5.cache_check import cold_rate, why_not_cached
-from workshop.probe.events import ForwardPass, PhotoRead, StepTaken
-from workshop.probe.signature import encode
+from workshop.probe.events import PhotoRead, StepTaken
+from workshop.probe.noted_step import NotedPass
 
 TESTS = Path(__file__).parents[1]
 PART = find_part("part5")
@@ -29,8 +29,8 @@ def made_bench(slow: Collection[int], repeats: bool = False) -> Any:
 
     Each epoch takes two steps of two items, and a second a step; the pictures of the second run may be the first ones.
     """
-    dice, steps, reads = np.random.default_rng(0), [], []
-    pictures = dice.random((3, 4, 192)).astype(np.float32)
+    steps, reads = [], []
+    pictures = torch.rand(3, 4, 3, 8, 8)
     if repeats:
         pictures[2] = pictures[0]
     for epoch, number in ((epoch, number) for epoch in range(3) for number in (0, 1)):
@@ -38,7 +38,9 @@ def made_bench(slow: Collection[int], repeats: bool = False) -> Any:
         targets = (2 * number, 2 * number + 1)
         for place, photo in enumerate(targets):
             reads.append(PhotoRead(t + 0.1 + 0.1 * place, 1, 1, f"{photo}.jpg", 0.02 * (epoch in slow)))
-        entered = ForwardPass(t + 0.5, (2, 3, 8, 8), "float32", "cpu", False, encode(pictures[epoch][rows]), targets)
+        noted = NotedPass.of(pictures[epoch][rows])
+        noted.targets = torch.tensor(targets)
+        entered = replace(noted.fetch(), t=t + 0.5)
         steps.append(StepTaken(t + 1, 1, 1, (entered,), 1, (0.0,), run_index=epoch // 2))
     ledger = Ledger(reads=reads, steps=steps, loader_starts=[0.0, 2.0, 4.0])
     return SimpleNamespace(ledger=lambda: ledger, contest=SimpleNamespace(items=4, wasted_time_s=0.02), steps=2)

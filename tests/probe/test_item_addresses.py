@@ -75,6 +75,25 @@ def test_the_same_address_gives_the_same_items_and_leaves_the_script_its_draws(h
         assert not torch.isclose(other, batch)[:, 1:].any()
 
 
+@pytest.mark.parametrize("workers", [0, 1])
+def test_what_is_drawn_after_a_seeded_batch_is_what_would_have_been_drawn_in_it(heard: Heard, workers: int) -> None:
+    def drawn(shares: list[float]) -> list[torch.Tensor]:
+        share = iter(shares)
+        heard.hooks._addresses._share_seeded = lambda: next(share)  # type: ignore[union-attr]
+        torch.manual_seed(1)
+        random.seed(1)
+        np.random.seed(1)
+        return [batch[:, 1:] for batch in DataLoader(Drawn(), 4, num_workers=workers, generator=seeded())]
+
+    def seeded() -> torch.Generator:
+        return torch.Generator().manual_seed(2)
+
+    own, beside = drawn([0.0, 0.0, 0.0]), drawn([1.0, 0.0, 0.0])
+    assert torch.equal(own[0], beside[1])
+    assert torch.equal(own[1], beside[2])
+    assert not torch.isclose(own[0], beside[0]).any()
+
+
 @pytest.mark.parametrize("heard", [1.0], indirect=True)
 def test_what_has_no_numbers_for_indexes_has_no_address(heard: Heard) -> None:
     list(DataLoader({"a": torch.zeros(1), "b": torch.ones(1)}, batch_size=1, sampler=["b", "a"]))  # type: ignore[arg-type]

@@ -9,15 +9,13 @@ import pytest
 from workshop.judge.ledger import as_event
 from workshop.probe import wire
 from workshop.probe.connection import ClosedError, Connection
-from workshop.probe.events import Event, ForwardPass, Signatures, SimpleTransform, StepTaken, TransformCall
+from workshop.probe.events import Event, ForwardPass, PicturesDrawn, Signatures, StepTaken
 from workshop.probe.loader_settings import LoaderSettings
 from workshop.probe.messages import BatchCounts, Circumstances, LoadWith, StepReport, TryCauses
 from workshop.probe.phases import Phase
 from workshop.probe.settings import JudgedRun, ProbeConfig
 
 FORWARD = ForwardPass(1.5, (2, 3), "float32", "cpu", False, Signatures((1, 2), b"1234"), (0, 1))
-
-TRANSFORM = SimpleTransform("Resize", {"size": "(5, 5)"}, (9, 9), left=FORWARD.pictures)
 
 
 @pytest.mark.parametrize(
@@ -47,7 +45,7 @@ def test_a_message_is_the_same_at_the_other_end(message: Any) -> None:
     "event",
     [
         StepTaken(1.0, 2, 3, (FORWARD,), 1, (0.25, math.inf), frozenset([3])),
-        TransformCall(1.0, 2, 3, (TRANSFORM,), FORWARD.pictures, FORWARD.pictures),
+        PicturesDrawn(1.0, 2, 3, "RandomCrop", "00ff" * 8, 4),
     ],
     ids=lambda event: type(event).__name__,
 )

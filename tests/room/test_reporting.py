@@ -21,8 +21,8 @@ from room.conftest import RunningRoom, in_thread
 
 from workshop.course.kept_checks import KeptCheck, of_verdict
 from workshop.course.state import State
+from workshop.judge.optimizer_proof import OptimizerReason
 from workshop.judge.reasons import Reason
-from workshop.judge.transform_proof import TransformReason
 from workshop.judge.verdict import HALF_DONE, Outcome, Speed, Verdict, VerdictReason
 from workshop.room import reporting
 from workshop.room.reporting import Outbox, report_check, report_hint, send_waiting
@@ -151,7 +151,8 @@ def test_neither_code_nor_paths_are_sent(tmp_path: Path, state: State, workshop:
         address = f"http://127.0.0.1:{server.server_port}"
         assert workshop("join", address, "CODE", "--name", "Ada").returncode == 0
         crashed = VerdictReason.CRASHED(script=SECRETS[0], error=f"{SECRETS[0]}, line 3: {SECRETS[3]}")
-        for reason in (crashed, TransformReason.OTHER_SETTING(*SECRETS[1:3], candidate=SECRETS[3], original="1")):
+        setting = OptimizerReason.OTHER_SETTING(SECRETS[1], candidate=SECRETS[3], original=SECRETS[2], where="")
+        for reason in (crashed, setting):
             assert report_check(state, a_check(Outcome.BROKEN, reason)) == "sent to the room"
         server.shutdown()
     assert len(arrived) == 3

@@ -12,8 +12,7 @@ import numpy as np
 from workshop.judge.inputs import may_be_alike
 from workshop.judge.ledger import Ledger
 from workshop.judge.reasons import Reason, ReasonKind
-from workshop.judge.transform_proof import MAX_BY_CHANCE
-from workshop.judge.two_samples import Array
+from workshop.judge.two_samples import MAX_BY_CHANCE, Array
 from workshop.probe.events import LoaderStarted
 
 MIN_ASKED = 24

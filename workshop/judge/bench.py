@@ -9,9 +9,9 @@ from dataclasses import replace
 from pathlib import Path
 
 from workshop.judge.contest import Contest
+from workshop.judge.draw_proof import check_stock
 from workshop.judge.laps import MAX_SPREAD, Laps
 from workshop.judge.ledger import Ledger
-from workshop.judge.picture_proof import check_stock
 from workshop.judge.race_verdict import not_finished, verdict_on
 from workshop.judge.reasons import UNSEEN, Reason, ReasonKind
 from workshop.judge.running_scripts import RunningScripts
@@ -19,7 +19,7 @@ from workshop.judge.sample_proof import SampleReason
 from workshop.judge.step_proof import take_at_same_number
 from workshop.judge.time_plan import OutOfTimeError
 from workshop.judge.verdict import NextStep, Outcome, Verdict, other_work
-from workshop.judge.work_proof import ADDRESS_CHECKS, check_without_gradients, covered, differences
+from workshop.judge.work_proof import check_without_gradients, covered, differences
 from workshop.probe.messages import Repetition
 from workshop.probe.phases import Phase
 from workshop.runs.script import Say
@@ -86,7 +86,7 @@ class Bench(RunningScripts):
         complaints = [*self.also(original, candidate, self.samples.files), *self._differences(original, candidate)]
         if not complaints and (fewest := min(self.steps_taken)) < self.steps:
             complaints = [RefereeReason.FEWER_STEPS(candidate=fewest, original=self.steps)]
-        if not complaints and raced_s:
+        if not complaints:
             complaints = [*check_stock(original, candidate, raced_s)]
         if not self.contest.is_part and not all(complaint.is_unseen for complaint in complaints):
             complaints = self._of_candidate_alone(complaints, original, len(candidate.steps) // self.steps)
@@ -96,8 +96,6 @@ class Bench(RunningScripts):
         found = differences(original, candidate, self.contest.wasted_time_s, self.contest.items)
         if self.contest.is_part:  # part 11 asks for fewer validations, or leaves the choice
             return found
-        if all(reason.is_unseen for reason in found):  # else what follows would only repeat it
-            found = [*(reason for check in ADDRESS_CHECKS for reason in check(original, candidate)), *found]
         return [*found, *check_without_gradients(original, candidate)]
 
     def _compute_again(self, original: Ledger, candidate: Ledger) -> None:

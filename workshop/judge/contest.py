@@ -96,7 +96,6 @@ def of_two_scripts(
             "work_folder": Path.cwd(),
             "epoch_steps": steps,
             "max_epoch_s": budget_s / MAX_EPOCHS,
-            "traces_items": True,
         },
         budget_s=budget_s,
     )

@@ -59,7 +59,7 @@ class InputReason(ReasonKind):
     )
     AGAIN_IN_EPOCHS = (
         "of {candidate[1]} inputs in {epochs} epochs, {candidate[0]} are different ones, in the original {original[0]} "
-        "of {original[1]}: the same ones come again"
+        "of {original[1]}: the same ones come again; keep what is deterministic, and draw anew what is random"
     )
     BATCH_ALIKE_IN_SIZE = "the items of a batch are alike in size, and the original mixes them: shuffle all of them"
     BATCH_ALIKE_IN_TARGET = "the items of a batch are alike in target, and the original mixes them: shuffle all of them"
@@ -71,8 +71,6 @@ class InputReason(ReasonKind):
 
 def check_inputs(original: Ledger, candidate: Ledger) -> Iterator[Reason]:
     """Check that what enters the model is what enters the original's."""
-    if original.transforms and any(each.way for each in original.pictures):
-        return  # how these pictures are made is seen transform by transform
     steps = _steps(original, candidate)
     ours, theirs = (items_of(ledger, steps) for ledger in (original, candidate))
     for place in sorted(ours.keys() & theirs.keys()):
@@ -213,7 +211,7 @@ def _count_moved(known: Items, some: Items, places: list[int | None]) -> int:
 def _check_variety(ours: Items, theirs: Items) -> Iterator[Reason]:
     """Check that an epoch, and several of them, show as many different inputs as those of the original."""
     typical = ours.median_distance
-    shared = min(len(np.unique(each.epochs)) for each in (ours, theirs))
+    shared = min(len(each.longest_run) for each in (ours, theirs))
     for count, kind in (1, InputReason.AGAIN_IN_EPOCH), (shared, InputReason.AGAIN_IN_EPOCHS):
         original, candidate = (_different(items, count, typical) for items in (ours, theirs))
         expected = original[0] * min(1.0, candidate[1] / original[1])
@@ -224,8 +222,8 @@ def _check_variety(ours: Items, theirs: Items) -> Iterator[Reason]:
 
 
 def _different(items: Items, count: int, typical: float) -> tuple[int, int]:
-    """Return how many different inputs some epochs have, and how many in all: the last ones of a script."""
-    some = items[np.isin(items.epochs, np.unique(items.epochs)[-count:])]
+    """Return how many different inputs some epochs have, and how many in all: the last ones of a run."""
+    some = items[np.isin(items.epochs, items.longest_run[-count:])]
     return len(np.unique(some.rounded(typical), axis=0)), len(some)
 
 

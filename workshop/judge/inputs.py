@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from workshop.judge.ledger import Ledger, epochs
+from workshop.judge.ledger import Ledger, epochs, forwards_in
 from workshop.judge.signatures import values_of
 from workshop.judge.two_samples import RARE, TOO_RARE, Array, Strata
-from workshop.probe.events import SKETCH, ForwardPass
+from workshop.probe.events import SKETCH, ForwardPass, StepTaken
 
 WORDS = 24
 """Random values that stand for a token, and for a pair of them."""
@@ -46,6 +46,8 @@ class Items:
     """The number of the epoch of each."""
     batches: Array
     """The number of the batch of each."""
+    runs: Array
+    """The number of the script's run: another one may draw the same."""
 
     def __len__(self) -> int:
         return len(self.sketches)
@@ -53,16 +55,17 @@ class Items:
     def __getitem__(self, which: Any) -> "Items":
         chosen = np.arange(len(self))[which]
         targets = tuple(self.targets[index] for index in chosen)
-        others = (each[chosen] for each in (self.epochs, self.batches))
+        others = (each[chosen] for each in (self.epochs, self.batches, self.runs))
         return Items(self.sketches[chosen], self.features[chosen], self.values[chosen], targets, *others)
 
     def with_more(self, others: "Items") -> "Items":
         """Return these and others."""
-        sketches, features, values, epochs = (
+        sketches, features, values, epochs, runs = (
             np.concatenate([getattr(each, name) for each in (self, others)])
-            for name in ("sketches", "features", "values", "epochs")
+            for name in ("sketches", "features", "values", "epochs", "runs")
         )
-        return Items(sketches, features, values, (*self.targets, *others.targets), epochs, batches_of(self, others))
+        targets, batches = (*self.targets, *others.targets), batches_of(self, others)
+        return Items(sketches, features, values, targets, epochs, batches, runs)
 
     @cached_property
     def noted(self) -> "Items":
@@ -83,6 +86,11 @@ class Items:
         """Return one of those with the same sketch and target."""
         keys = zip((row.tobytes() for row in self.sketches), self.targets, strict=True)
         return self[sorted({key: place for place, key in enumerate(keys)}.values())]
+
+    @property
+    def longest_run(self) -> Array:
+        """The numbers of the epochs in the run that has the most of them."""
+        return max((np.unique(self.epochs[self.runs == run]) for run in np.unique(self.runs)), key=len)
 
     @property
     def largest_batch(self) -> int:
@@ -113,6 +121,10 @@ class Items:
         theirs, own = ([(row.tobytes(), target) for row, target in pairs] for pairs in rounded)
         known = set(theirs)
         return self[np.array([key not in known for key in own], bool)]
+
+
+Place = tuple[int, int]
+"""Where a pass belongs: the number of the epoch, and of the run."""
 
 
 def batches_of(*samples: Items) -> Array:
@@ -158,20 +170,20 @@ def other_items_of(ledger: Ledger, steps: int) -> dict[int, Items]:
     if len(kinds) != 1:
         return {}
     by_place = zip(*(step.other_inputs for epoch in cut for step in epoch), strict=True)
-    numbers = [number for number, epoch in enumerate(cut) for _ in epoch]
+    numbers = [(number, step.run_index) for number, epoch in enumerate(cut) for step in epoch]
     return {place: _joined(list(zip(numbers, found, strict=True))) for place, found in enumerate(by_place)}
 
 
 def items_of(ledger: Ledger, steps: int) -> dict[int, Items]:
     """Return the items of each forward pass of a step, by its place among them; those of modules are left out."""
-    by_place: dict[int, list[tuple[int, ForwardPass]]] = {}
+    by_place: dict[int, list[tuple[Place, ForwardPass]]] = {}
     cut = epochs(ledger, steps)
     passes = Counter(len(step.forwards) for epoch in cut for step in epoch)
     is_steady = len(passes) == 1 and next(iter(passes)) <= 3
     for number, epoch in enumerate(cut):
         for step in epoch:
             for place, forward in enumerate(step.forwards):
-                by_place.setdefault(place if is_steady else 0, []).append((number, forward))
+                by_place.setdefault(place if is_steady else 0, []).append(((number, step.run_index), forward))
     return {
         place: _joined(found)
         for place, found in by_place.items()
@@ -179,15 +191,23 @@ def items_of(ledger: Ledger, steps: int) -> dict[int, Items]:
     }
 
 
+def share_again(earlier: Sequence[StepTaken], later: Sequence[StepTaken]) -> float:
+    """Return the share of the inputs of later steps that are also inputs of earlier ones."""
+    ours, theirs = (_joined([((0, 0), each) for each in forwards_in(steps)]) for steps in (earlier, later))
+    known, found = ([row.tobytes() for row in items.rounded(ours.median_distance)] for items in (ours, theirs))
+    return float(np.isin(found, known).mean())
+
+
 def drawn_items(ledger: Ledger) -> tuple[Items, Array] | None:
     """Return the items that were drawn from the dataset, with the time in place of the epoch, and their numbers."""
     if not ledger.drawn:
         return None
     numbers = np.concatenate([each.numbers for each in ledger.drawn])
-    return _joined([(each.time, each.drawn) for each in ledger.drawn]), numbers
+    return _joined([((each.time, 0), each.drawn) for each in ledger.drawn]), numbers
 
 
-def _joined(passes: Sequence[tuple[int, ForwardPass]]) -> Items:
+def _joined(passes: Sequence[tuple[Place, ForwardPass]]) -> Items:
+    counts = [forward.shape[0] for _, forward in passes]
     is_steady = len({(forward.shape[1:], forward.dtype) for _, forward in passes}) == 1
     features = [features_of(forward) if is_steady else sketches_of(forward) for _, forward in passes]
     return Items(
@@ -195,8 +215,9 @@ def _joined(passes: Sequence[tuple[int, ForwardPass]]) -> Items:
         np.concatenate(features),
         np.concatenate([noted_values(forward)[:, : None if is_steady else 0] for _, forward in passes]),
         tuple(target for _, forward in passes for target in targets_of(forward)),
-        np.repeat([number for number, _ in passes], [forward.shape[0] for _, forward in passes]),
-        np.repeat(np.arange(len(passes)), [forward.shape[0] for _, forward in passes]),
+        np.repeat([epoch for (epoch, _), _ in passes], counts),
+        np.repeat(np.arange(len(passes)), counts),
+        np.repeat([run for (_, run), _ in passes], counts),
     )
 
 

@@ -71,7 +71,6 @@ class JudgedScript(Script):
         epoch_steps: the number of optimizer steps in an epoch; None for the length of the script's first DataLoader.
         random_states: whether to note the state of the CPU's random generator at each step, and one complex item.
         max_epoch_s: the longest time of an epoch whose number of steps is not given; None for the usual one.
-        traces_items: whether inputs of recorded steps are to be made anew, of the same items.
         **options: the other arguments of a `Script`.
 
     Attributes:
@@ -87,13 +86,12 @@ class JudgedScript(Script):
         epoch_steps: int | None = None,
         random_states: bool = False,
         max_epoch_s: float | None = None,
-        traces_items: bool = False,
         **options: Any,
     ) -> None:
         super().__init__(*command, **options)
         self.photos = f"{(self.work_folder / photos).resolve()}{os.sep}" if photos else None
         self.epoch_steps = epoch_steps
-        self.random_states, self.max_epoch_s, self.traces_items = random_states, max_epoch_s, traces_items
+        self.random_states, self.max_epoch_s = random_states, max_epoch_s
         self.epochs_in_run = self.steps_in_run = 0
         self.whole_steps: int | None = None
         self.step_s = 0.0
@@ -106,7 +104,7 @@ class JudgedScript(Script):
     def begin(self, sample_step: int | None = None, steps: int | None = None) -> None:
         """Start the script and its first epoch, of so many steps, and record the step `sample_step`, counted from 0."""
         steps = steps or self.epoch_steps
-        told = self.photos, steps, sample_step, self.random_states, self.max_epoch_s, self.traces_items
+        told = self.photos, steps, sample_step, self.random_states, self.max_epoch_s
         self.start(JudgedRun(*told))
         self.epochs_in_run = self.steps_in_run = 0
 
@@ -138,7 +136,7 @@ class JudgedScript(Script):
         """
         for _ in range(2):
             try:
-                [result] = self._ask(Recompute(list(map(str, samples)), self.traces_items), answers=1)
+                [result] = self._ask(Recompute(list(map(str, samples))), answers=1)
             except ScriptError as error:
                 fault = error
             else:

@@ -1,21 +1,18 @@
 """The ledger of a script: the work that it did, read from the events of its processes."""
 
 import json
-import random
 from bisect import bisect
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
 import msgspec
+import numpy as np
 
 from workshop.errors import WorkshopError
-from workshop.judge.picture_history import Histories, PictureHistory
-from workshop.judge.signatures import values_of
 from workshop.probe import wire
 from workshop.probe.event_file import why_lost
 from workshop.probe.events import (
@@ -23,27 +20,22 @@ from workshop.probe.events import (
     Event,
     FileWritten,
     ForwardPass,
+    InputRows,
     ItemsDrawn,
     LinesWritten,
     LoaderStarted,
     OtherOptimizer,
     ParameterGroup,
     PhotoRead,
+    PicturesDrawn,
     SamplerDrawn,
     Signatures,
     StepTaken,
     TrainedModel,
-    TransformCall,
 )
 from workshop.probe.messages import Recomputation, Repetition
 
-BLANK = 0.05
-"""Standard deviation, at most, of the values of a picture of a single colour."""
-
 _KINDS = {kind.__name__: kind for kind in Event.__subclasses__()}
-
-MAX_PICTURES = 1000
-"""Pictures, at most, that are followed back; of more, a random sample is taken."""
 
 
 @dataclass
@@ -51,7 +43,8 @@ class Ledger:
     """Everything that a script did in all its runs."""
 
     reads: list[PhotoRead] = field(default_factory=list)
-    transforms: list[TransformCall] = field(default_factory=list)
+    draws: list[PicturesDrawn] = field(default_factory=list)
+    """What its random transforms began to draw with."""
     steps: list[StepTaken] = field(default_factory=list)
     loader_starts: list[float] = field(default_factory=list)
     """The times at which a DataLoader began an epoch."""
@@ -102,8 +95,8 @@ class Ledger:
             match event:
                 case PhotoRead():
                     ledger.reads.append(event)
-                case TransformCall():
-                    ledger.transforms.append(event)
+                case PicturesDrawn():
+                    ledger.draws.append(event)
                 case StepTaken():
                     loaders |= {loader.t: loader} if loader else {}
                     groups = event.groups or groups
@@ -143,8 +136,8 @@ class Ledger:
         whole = cls(loader_starts=starts, model=ledgers[0].model, others=ledgers[0].others, ranks=list(ledgers))
         whole.written = [each for ledger in ledgers for each in ledger.written]
         whole.reads = sorted((read for ledger in ledgers for read in ledger.reads), key=lambda read: read.t)
-        made = (replace(each, rank=rank) for rank, ledger in enumerate(ledgers) for each in ledger.transforms)
-        whole.transforms = sorted(made, key=lambda each: each.t)
+        drawn = (replace(each, rank=rank) for rank, ledger in enumerate(ledgers) for each in ledger.draws)
+        whole.draws = sorted(drawn, key=lambda each: each.t)
         for shares in zip_longest(*(ledger.steps for ledger in ledgers)):
             steps = [step for step in shares if step]
             forwards = zip_longest(*(step.forwards for step in steps))
@@ -170,39 +163,6 @@ class Ledger:
     def items_in(self, steps: slice) -> int:
         """Count the items in some of the steps."""
         return sum(forward.shape[0] for step in self.steps[steps] for forward in step.forwards)
-
-    @cached_property
-    def histories(self) -> Histories:
-        """Finds the histories of this ledger's pictures."""
-        return Histories(self.transforms, self.reads)
-
-    @cached_property
-    def blank(self) -> list[tuple[Any, bool]]:
-        """The target of each picture that entered the model, if it is known, and whether it is of a single colour."""
-        return [
-            ((forward.targets or ())[row : row + 1], bool(is_blank))
-            for forward in self.forwards
-            for row, is_blank in enumerate(values_of(forward.pictures).std(axis=1) <= BLANK)
-        ]
-
-    @cached_property
-    def pictures(self) -> list[PictureHistory]:
-        """The pictures that entered the model and are not blank; of many, a random sample."""
-        pictures = [(forward, row) for forward in self.forwards for row in range(forward.pictures.shape[0])]
-        if len(pictures) > MAX_PICTURES:
-            pictures = random.sample(pictures, MAX_PICTURES)
-        found = []
-        for forward, row in pictures:
-            picture = values_of(forward.pictures)[row]
-            if picture.std() > BLANK:  # otherwise the augmentation has blanked it
-                [target] = (forward.targets or ())[row : row + 1] or [None]
-                found.append(self.histories.of(picture, forward.t, target))
-        return found
-
-    @cached_property
-    def known_pictures(self) -> list[PictureHistory]:
-        """Those of the `pictures` that are known to have been made by transforms."""
-        return [each for each in self.pictures if each.way]
 
 
 def epochs(ledger: Ledger, steps: int | None = None) -> list[list[StepTaken]]:
@@ -268,4 +228,15 @@ def _together(shares: Sequence[ForwardPass]) -> ForwardPass:
         shape=(sum(share.shape[0] for share in shares), *shares[0].shape[1:]),
         pictures=Signatures((rows, shares[0].pictures.shape[1]), b"".join(share.pictures.halves for share in shares)),
         targets=None if None in targets else tuple(target for each in targets for target in each or ()),
+        inputs=_inputs_together(shares),
     )
+
+
+def _inputs_together(shares: Sequence[ForwardPass]) -> InputRows | None:
+    inputs = [share.inputs for share in shares if share.inputs]
+    firsts = np.cumsum([0, *(share.shape[0] for share in shares)]).tolist()
+    if len(inputs) < len(shares) or len({each.width for each in inputs}) > 1:
+        return None
+    rows = tuple(first + row for first, each in zip(firsts, inputs, strict=False) for row in each.rows)
+    sketches, values = (b"".join(getattr(each, name) for each in inputs) for name in ("sketches", "values"))
+    return InputRows(rows, sketches, inputs[0].width, values)

@@ -29,8 +29,8 @@ NOTHING_SEEN = Recomputation(error="no step of it was seen whole")
 OTHER_NUMBER = "it could not take this step as its own step of the same number"
 """Why a difference proves nothing."""
 
-DRAWN = "its models draw at random, and may do so in another order"
-"""The same, of a model with a dropout, or that varies what enters it."""
+DRAWN = "its loop or its models draw at random, and may do so in another order"
+"""The same, of a model with a dropout, or that varies what enters it, and of a loop that makes its own batches."""
 
 MAPPED = "its parameters have other shapes, and may be others of the original's than those that they were taken for"
 """The same, of a model whose parameters are joined or turned."""

@@ -32,6 +32,9 @@ TOO_RARE = 1e-6
 RARE = 0.005
 """Chance, at least, of the difference between the original's own epochs; where it is rarer, nothing is asked for."""
 
+MAX_BY_CHANCE = 0.05
+"""Share, at most, of the steps or items that may differ by chance."""
+
 MAX_DEVIATIONS = 5.0
 """Standard deviations, at most, by which a figure may be off by chance."""
 
@@ -275,14 +278,3 @@ def _tail(statistics: Array) -> float:
         root = max(0.0, 1 + z / math.sqrt(shape)) ** (1 / 3)
         z = (root - (1 - 1 / (9 * shape))) * math.sqrt(9 * shape)
     return max(0.5 * math.erfc(z / math.sqrt(2)), 1e-300)
-
-
-def hypergeometric(own: int, others: int, count: int) -> Array:
-    """Return the chance that so many of `count` items, chosen from `own` and `others`, are own ones: 0, 1, ..."""
-    logs = np.concatenate([[0.0], np.cumsum(np.log(np.arange(1, own + others + 1)))])  # of factorials
-    numbers = np.arange(max(0, count - others), min(own, count) + 1)
-    ways = logs[own] - logs[numbers] - logs[own - numbers]
-    ways += logs[others] - logs[count - numbers] - logs[others - count + numbers]
-    chances = np.zeros(count + 1)
-    chances[numbers] = np.exp(ways - (logs[own + others] - logs[count] - logs[own + others - count]))
-    return chances

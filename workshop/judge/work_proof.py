@@ -14,6 +14,7 @@ from statistics import mean
 import numpy as np
 
 from workshop.judge.asked_proof import check_asked
+from workshop.judge.draw_proof import DRAW_CHECKS, draws_are_known
 from workshop.judge.input_proof import check_inputs
 from workshop.judge.inputs import may_be_alike
 from workshop.judge.item_proof import check_made_anew
@@ -21,18 +22,14 @@ from workshop.judge.ledger import Ledger, epochs, forwards_in, targets_in
 from workshop.judge.optimizer_proof import check_optimizer, check_other_optimizers
 from workshop.judge.order_proof import check_order
 from workshop.judge.output_proof import check_written
-from workshop.judge.picture_proof import PICTURE_CHECKS, check_reads
+from workshop.judge.photo_proof import check_reads
 from workshop.judge.reasons import UNSEEN, Reason, ReasonKind
 from workshop.judge.step_proof import are_the_same, check_recomputed
-from workshop.judge.transform_proof import MAX_BY_CHANCE, TRANSFORM_CHECKS, dimensions
-from workshop.judge.two_samples import MAX_DEVIATIONS
+from workshop.judge.two_samples import MAX_BY_CHANCE, MAX_DEVIATIONS
 from workshop.probe.events import MAX_TARGETS
 
-ADDRESS_CHECKS = check_made_anew, check_asked
-"""Of what enters the models in `compare`: what items they are, and what the original makes of these."""
-
-ITEM_CHECKS = check_order, check_inputs
-"""In what order they come, and what they look like."""
+ITEM_CHECKS = check_order, check_asked, check_inputs
+"""Of what enters the models: in what order the items come, which ones they are, and what all of them look like."""
 
 MIN_SIZE = 0.9
 """Share, at least, of the original's mean size that inputs of varying size must have."""
@@ -154,16 +151,13 @@ def differences(
         *check_items(*both, items),
     ]
     if not complaints:  # what follows would only repeat these
-        complaints = [*check_reads(*both, wasted_time_s)]
-        for check in (
-            *TRANSFORM_CHECKS,
-            *PICTURE_CHECKS,
-            *ITEM_CHECKS,
-            check_progress,
-            check_recomputed,
-            check_written,
-        ):
+        are_known = items > 0 and draws_are_known(*both)  # a script of one's own may draw more than transforms do
+        complaints = [*check_reads(*both, wasted_time_s), *check_made_anew(*both, are_known)]
+        for check in (*DRAW_CHECKS, check_progress, check_recomputed, check_written):
             complaints += check(*both)
+        for check in ITEM_CHECKS:
+            if all(reason.is_unseen for reason in complaints):
+                complaints += check(*both)
     return sorted(complaints, key=lambda reason: reason.is_unseen)
 
 
@@ -202,6 +196,11 @@ def check_model(original: Ledger, candidate: Ledger) -> Iterator[Reason]:
     sizes = [sum(math.prod(shape) * n for shape, n in each.items()) for each in (theirs, ours)]
     if sizes[0] != sizes[1]:
         yield WorkReason.OTHER_MODEL(candidate=sizes[0], original=sizes[1])
+
+
+def _dimensions(shape: Sequence[int]) -> str:
+    """Return a shape as text, such as "3 x 64 x 64"."""
+    return " x ".join(str(size) for size in shape)
 
 
 def check_joined(original: Ledger, candidate: Ledger) -> list[Reason]:
@@ -257,8 +256,8 @@ def check_batches(original: Ledger, candidate: Ledger) -> Iterator[Reason]:
             quarters = [np.quantile(each, [0.25, 0.75]) for each in (sizes, our_sizes)]
             yield WorkReason.OTHER_SIZES(candidate=quarters[0], original=quarters[1])
     elif others := [each.shape[1:] for each in candidate.forwards if each.shape[1:] not in our_shapes]:
-        where, expected = _in_passes(len(others), len(sizes)), dimensions(ours.shape[1:])
-        yield WorkReason.OTHER_SHAPE(where=where, candidate=dimensions(others[0]), original=expected)
+        where, expected = _in_passes(len(others), len(sizes)), _dimensions(ours.shape[1:])
+        yield WorkReason.OTHER_SHAPE(where=where, candidate=_dimensions(others[0]), original=expected)
     our_items, items = ([each.shape[0] for each in of.forwards] for of in (original, candidate))
     vary = len(set(our_items)) > 2  # not only the last batch is smaller, as where a batch has so many words
     if not vary and theirs.shape[0] != ours.shape[0]:

@@ -1,6 +1,6 @@
 """What the processes of a judged script note in files in the run's folder: every class that derives from `Event`."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 SAMPLES = 64
@@ -96,42 +96,18 @@ class LinesWritten(Event):
 
 
 @dataclass(frozen=True)
-class SimpleTransform:
-    """A transform that contains no other one, as it was applied to a picture."""
+class PicturesDrawn(Event):
+    """A random transform of torchvision was applied, to one picture or to several at once."""
 
     name: str
-    settings: dict[str, str]
-    before: tuple[int, int]
-    """Height and width in pixels of the picture that entered it."""
-    draw: str = ""
-    """The next numbers of torch's random generator as the transform begins, eight hexadecimal digits each; empty if it
-    is not a random one."""
-    entered: Signatures | None = None
-    """The picture before the transform; None if it has not changed since the last `left`, or since the first random
-    transform began."""
-    left: Signatures | None = None
-    """None before the first random transform."""
-
-
-RANDOM = tuple("Rand AutoAugment TrivialAugment AugMix ColorJitter ScaleJitter Gaussian Elastic JPEG".split())
-"""The names of torchvision's random transforms begin with one of these."""
-
-
-def is_random(name: str) -> bool:
-    """Return whether a transform of this name draws anew for each picture."""
-    return name.startswith(RANDOM)
-
-
-@dataclass(frozen=True)
-class TransformCall(Event):
-    """An outermost transform was applied, to one picture or to a whole batch."""
-
-    simple: tuple[SimpleTransform, ...]
-    """The simple transforms inside, in the order in which they were applied."""
-    before: Signatures
-    after: Signatures
-    decoded: Signatures | None = None
-    """The pictures as they entered the first random transform; None if there is none."""
+    """The transform's."""
+    draw: str
+    """The next numbers of torch's random generator as it begins, eight hexadecimal digits each."""
+    pictures: int = 1
+    size: tuple[int, int] = (0, 0)
+    """Their height and width in pixels."""
+    settings: dict[str, str] = field(default_factory=dict)
+    """The transform's."""
     rank: int = 0
     """The rank that it was applied on, where what several have done is joined."""
 

@@ -94,7 +94,8 @@ class TrainingHooks:
             self._wrap(kind, "__next__", self.loading.load)
         if self._addresses:
             self._wrap(loader_iterators()[0], "_next_index", self._addresses.ask)
-            self._wrap(fetcher_class(), "fetch", self._addresses.fetch)
+            fetch = partial(self._addresses.fetch, fetcher_class().fetch)
+            self._undo.append(replace_function(fetcher_class(), "fetch", lambda *of: fetch(*of)))  # in workers, too
         log("the hooks into the training are in place")
 
     def remove(self) -> None:

@@ -53,13 +53,7 @@ class SeededIndexes(list[int]):
         seed_generators(self.seed)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _arrived, (list(super().__iter__()), self.seed)
-
-
-def _arrived(indexes: list[int], seed: int) -> SeededIndexes:
-    """In a worker, begin to load a batch: its dataset may take all indexes at once, without going through them."""
-    seed_generators(seed)
-    return SeededIndexes(indexes, seed)
+        return SeededIndexes, (list(super().__iter__()), self.seed)
 
 
 def seed_generators(seed: int) -> None:
@@ -93,7 +87,7 @@ class Addresses:
         return indexes
 
     def fetch(self, original: Callable[..., Any], fetcher: Any, indexes: Any) -> Any:
-        """The items of a batch are loaded; what the training draws afterwards is not touched by their seed."""
+        """The items of a batch are loaded; what this process draws afterwards is not touched by their seed."""
         if not isinstance(indexes, SeededIndexes):
             return original(fetcher, indexes)
         states = random_states()

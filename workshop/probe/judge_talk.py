@@ -26,8 +26,8 @@ from workshop.probe.messages import (
 from workshop.probe.noted_epoch import NotedEpoch
 from workshop.probe.opened_files import replaced_clocks
 from workshop.probe.recomputation import recompute
+from workshop.probe.repeated_transforms import repeat
 from workshop.probe.retaking import Retaking
-from workshop.probe.transforms import repeat
 
 
 class JudgeTalk:
@@ -107,8 +107,8 @@ class JudgeTalk:
         if not self._epoch.last_stepped:
             self._judge.send(Recomputation(error="this script's own step was not seen whole"))
             return False
-        loaders = self._epoch.loaders if message.makes_anew else {}
-        attempts = recompute([Path(sample) for sample in message.samples], self._epoch.training.state(), loaders)
+        samples = [Path(sample) for sample in message.samples]
+        attempts = recompute(samples, self._epoch.training.state(), self._epoch.loaders)
         self.retaking, self._epoch.stepped = Retaking(attempts, self._hooks, self._epoch), set()
         return not self._has_retaken(self.retaking)
 

@@ -29,6 +29,12 @@ SAME = 1e-3
 OF_LOSS, OF_BATCH = -1, -2
 """What stands in place of a model's number for the targets of a loss, and for other tensors of a batch."""
 
+ROUNDED = 0.03
+"""Share of the deviation of all values by which what was kept as bytes may be off; of photos it is 0.01."""
+
+MAX_OTHERS = 32
+"""Items of a batch, at most, that each of them is compared with."""
+
 MAX_WIDTH = 512
 """Values, at most, of each input of an item that are compared."""
 
@@ -93,10 +99,10 @@ def remade(
     return list(zip(*batches, strict=True))
 
 
-def compared(addresses: Addresses, recorded: Entered, draws: Sequence[Entered], is_known: bool) -> MadeAnew:
+def compared(addresses: Addresses, recorded: Entered, draws: Sequence[Entered], by_chance: float) -> MadeAnew:
     """Compare what entered the models in a recorded step with what entered here, in the first draw and in others.
 
-    `is_known` tells whether the batches themselves show that they are of the same items.
+    `by_chance` is the chance that the batches themselves would be as much alike if they were of other items.
     """
     if recorded.shapes_of_losses != draws[0].shapes_of_losses:  # as of a head that computes what the loss looks at
         recorded, *draws = (each.without_losses for each in (recorded, *draws))
@@ -114,9 +120,22 @@ def compared(addresses: Addresses, recorded: Entered, draws: Sequence[Entered], 
         return found
     likenesses = [likeness for of_draws in zip(batches[0], *batches[2:], strict=True) for likeness in _ranks(of_draws)]
     varies = any(not bool(_same_rows(batches[1][0], other[0]).all()) for other in batches[2:])
-    known = is_known or any(itertools.starmap(_is_of_same_items, zip(batches[0], batches[1], strict=True)))
-    in_part = sum(itertools.starmap(_same_in_part, zip(*batches[:3], strict=True)))
-    return MadeAnew(found.items, found.same, in_part, varies, known, likenesses)
+    chances = itertools.starmap(_chance_if_others, zip(batches[0], batches[1], strict=True))
+    in_part, fixed = map(sum, zip(*itertools.starmap(_in_parts, zip(*batches, strict=True)), strict=True))
+    errors = torch.cat(list(itertools.starmap(_errors, zip(batches[0], batches[1], strict=True))))
+    nearest = torch.cat(list(itertools.starmap(_nearest, zip(*batches, strict=True)))) | torch.cat(same)
+    return MadeAnew(
+        items=found.items,
+        same=found.same,
+        is_seeded=all(seed is not None for _, _, seed in addresses),
+        nearest=int(nearest.sum()),
+        errors=errors[~torch.cat(same)].tolist(),
+        in_part=in_part,
+        others=fixed,
+        varies=varies,
+        by_chance=min(by_chance, *chances),
+        likenesses=likenesses,
+    )
 
 
 Rows = list[torch.Tensor]
@@ -153,14 +172,18 @@ def _same_rows(one: Rows, other: Rows) -> torch.Tensor:
     return found
 
 
-def _same_in_part(recorded: Rows, first: Rows, second: Rows) -> int:
-    """Count the items of which an input that is drawn is the same as in the first draw, and another one is not."""
-    drawn, other = (torch.zeros(len(recorded[0]), dtype=torch.bool) for _ in range(2))
-    for each, one, two in zip(recorded, first, second, strict=True):
-        if one.shape == two.shape:
-            same = _is_same(each, one)
-            drawn, other = drawn | same & ~_is_same(one, two), other | ~same
-    return int((drawn & other).sum())
+def _in_parts(recorded: Rows, first: Rows, *others: Rows) -> tuple[int, int]:
+    """Count the items of which some inputs are the same, as `MadeAnew` has them: in part, and of another item."""
+    drawn, redrawn, fixed = (torch.zeros(len(recorded[0]), dtype=torch.bool) for _ in range(3))
+    for ours, theirs, *draws in zip(recorded, first, *others, strict=True):
+        if any(each.shape != theirs.shape for each in (ours, *draws)):
+            continue
+        is_other, varies = ~_is_same(ours, theirs), ~torch.stack([_is_same(theirs, each) for each in draws]).all(0)
+        if varies.any():
+            drawn, redrawn = drawn | ~is_other & varies, redrawn | is_other
+        else:
+            fixed = fixed | is_other
+    return int((drawn & redrawn).sum()), int(fixed.sum())
 
 
 def _is_same(ours: torch.Tensor, theirs: torch.Tensor) -> torch.Tensor:
@@ -169,25 +192,48 @@ def _is_same(ours: torch.Tensor, theirs: torch.Tensor) -> torch.Tensor:
     return (ours - theirs).square().mean(1).sqrt() <= allowed
 
 
-def _is_of_same_items(one: Rows, other: Rows) -> bool:
-    """Return whether an input shows that both are of the same items: it is the same, and other items have others."""
-    return any(is_of_same_items(*each) for each in zip(one, other, strict=True) if each[0].shape == each[1].shape)
+def _errors(recorded: Rows, first: Rows) -> torch.Tensor:
+    """Return how far each item is off: of the input that is off most, relative to the deviation of all its values."""
+    pairs = [(ours, theirs) for ours, theirs in zip(recorded, first, strict=True) if ours.shape == theirs.shape]
+    off = [(ours - theirs).square().mean(1).sqrt() / theirs.std().clamp_min(1e-12) for ours, theirs in pairs]
+    return torch.stack([*off, torch.zeros(len(first[0]), dtype=torch.float64)]).amax(0)
 
 
-def is_of_same_items(ours: torch.Tensor, theirs: torch.Tensor) -> bool:
-    """Return whether all rows are the same, and would not be so by chance if they were of other items."""
+def _nearest(recorded: Rows, *draws: Rows) -> torch.Tensor:
+    """Return which items are nearer to the first draw than to any other, whatever their values are scaled to."""
+    apart = []
+    for draw in draws:
+        both = [map(_centred, each) for each in zip(_alike([recorded, draw])[0], draw, strict=True)]
+        apart.append(sum((one - other).square().mean(1) for one, other in both))
+    first, *others = apart
+    return first < torch.stack(others).amin(0)
+
+
+def _centred(values: torch.Tensor) -> torch.Tensor:
+    return (values - values.mean()) / values.std().clamp_min(1e-12)
+
+
+def _chance_if_others(one: Rows, other: Rows) -> float:
+    """Return the chance that the inputs would be as much alike if they were of other items."""
+    return min(chance_if_others(*each) for each in zip(one, other, strict=True))
+
+
+def chance_if_others(ours: torch.Tensor, theirs: torch.Tensor) -> float:
+    """Return the chance that all rows would be the same, as they are, if they were of other items; else 1."""
     items = len(ours)
-    by_chance = float(_is_same(ours, theirs.roll(1, 0)).float().mean())
-    return items > 1 and bool(_is_same(ours, theirs).all()) and max(by_chance, 1 / items) ** items < 1e-6
+    if ours.shape != theirs.shape or items < 2 or not bool(_is_same(ours, theirs).all()):
+        return 1.0
+    return max(float(_is_same(ours, theirs.roll(1, 0)).float().mean()), 1 / items) ** items
 
 
-def shows_items(recorded: Sequence[Mapping[str, Any]], batches: Sequence[Any]) -> bool:
-    """Return whether a tensor of the recorded batches is the same as in those that were made anew."""
-    return any(
-        is_of_same_items(_values(other, len(other)), _values(leaf, len(leaf)))
+def chance_of_batches(recorded: Sequence[Mapping[str, Any]], batches: Sequence[Any]) -> float:
+    """Return the chance that the recorded batches would be as much like those made anew if they were of other items."""
+    chances = (
+        chance_if_others(_values(other, len(other)), _values(leaf, len(leaf)))
         for leaves, batch in zip(recorded, batches, strict=False)
         for other, leaf in _in_both(leaves, batch).values()
     )
+    return min(chances, default=1.0)
 
 
 def used_otherwise(recorded: Mapping[str, Any], batch: Any, entered: Entered) -> list[str]:
@@ -264,8 +310,11 @@ def _looks(draws: Sequence[list[tuple[torch.Tensor, torch.Tensor]]]) -> dict[str
 
 
 def _equal(values: torch.Tensor) -> torch.Tensor:
-    """Return which share of its values each item has in common with each other one of the same draw."""
-    return (values[:, :, None] == values[:, None]).double().mean(3)
+    """Return which share of its values each item has in common with some of the same draw: but for rounding, if any."""
+    others, is_whole = values[:, :MAX_OTHERS, None], bool((values == values.round()).all())
+    rounding = 0.0 if is_whole else ROUNDED * float(values.std())
+    shared = [(others[:, number] - values).abs() <= rounding for number in range(others.shape[1])]
+    return torch.stack([each.double().mean(2) for each in shared], 2)
 
 
 def _standard(values: torch.Tensor) -> torch.Tensor:

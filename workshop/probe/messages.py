@@ -42,8 +42,6 @@ class Recompute:
 
     samples: Sequence[str]
     """The files of the recorded step: one for each rank that took part in it."""
-    makes_anew: bool = False
-    """Whether to make its inputs anew, too, of the same items."""
 
 
 @dataclass(frozen=True)
@@ -214,12 +212,21 @@ class MadeAnew:
     items: int = 0
     same: int = 0
     """Items of which all inputs are the same but for rounding."""
+    is_seeded: bool = False
+    """Whether both were made with the same seeds. What follows is only known where they are not all the same."""
+    nearest: int = 0
+    """Items that are nearer to what is made with these seeds than to each of `DRAWS` other draws, or the same."""
+    errors: Sequence[float] = ()
+    """Of each item that is not the same, how far it is off: the root mean square, as a share of the deviation of all
+    values."""
     in_part: int = 0
-    """Items of which an input is the same, though it is drawn anew each time, and another input is not."""
+    """Items of which an input is the same, though it is drawn anew each time, and another such input is not."""
+    others: int = 0
+    """Items of which an input is not the same, though it is never drawn anew."""
     varies: bool = False
     """Whether the other script draws other inputs of the same items each time."""
-    is_known: bool = False
-    """Whether something shows that the items are the same: a target, or another part that is always the same."""
+    by_chance: float = 1.0
+    """The chance that what is always the same, such as targets, would be as much alike if the items were others."""
     likenesses: Sequence[Likeness] = ()
     """Of each batch; none if the inputs are the same."""
     error: str | None = None
@@ -257,7 +264,7 @@ class Recomputation:
     attempts: int = 0
     """How many times the loop has begun to take the step."""
     is_drawn: bool = False
-    """Whether the models draw at random, and other draws make a difference that is about as large."""
+    """Whether the step draws at random, and other draws make a difference that is about as large."""
     copied: int = 0
     """The number of tensors that are of copies of the model, such as an average, which the step changes, too."""
     made: MadeAnew | None = None

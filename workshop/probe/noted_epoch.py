@@ -24,8 +24,9 @@ from workshop.probe.recorded_step import StepRecorder
 from workshop.probe.settings import MAX_EPOCH_STEPS, JudgedRun
 from workshop.probe.sharding import inner_optimizer, whole
 
-SHARE_SEEDED = 1 / 4
-"""Share of the batches, at least, whose draws for items are seeded, which takes 20 microseconds for each item."""
+SHARE_SEEDED, MOST_SEEDED = 1 / 4, 1 / 2
+"""Share of the batches whose draws for items are seeded, which takes 20 microseconds for each item: at least, and of
+short epochs at most. The others are drawn by the script alone, which may draw alike in each worker."""
 
 MAX_OTHER_INPUTS = 4
 """So many inputs beside those of the model's first argument are noted in a step."""
@@ -38,7 +39,7 @@ class NotedEpoch:
         self, judged: JudgedRun, training: FollowedTraining, recorder: StepRecorder, writer: StepWriter
     ) -> None:
         self.training, self.recorder, self._writer = training, recorder, writer
-        self.length = EpochLength(judged.epoch_steps, judged.max_epoch_s, judged.traces_items)
+        self.length = EpochLength(judged.epoch_steps, judged.max_epoch_s)
         self._random_states = judged.random_states
         self.batches = BatchUse()
         self.steps: list[NotedStep] = []  # that are over
@@ -245,15 +246,13 @@ class EpochLength:
         steps: the number of steps, if the judge gives it.
         max_s: the longest time of the first epoch in seconds; None for the usual one, and for no cut within an epoch of
             a short DataLoader.
-        traces_items: whether draws are to be seeded at all.
 
     Attributes:
         steps: the number of steps; None as long as it is not known.
         batches: those of an epoch of the DataLoader that began last; None as long as it is not known.
     """
 
-    def __init__(self, steps: int | None, max_s: float | None, traces_items: bool = False) -> None:
-        self._traces_items = traces_items
+    def __init__(self, steps: int | None, max_s: float | None) -> None:
         self.steps, self._max_s = steps, max_s
         self._began_s = 0.0  # the end of the first step: how long it took to start workers, or to compile, says little
         self.batches: int | None = None
@@ -274,10 +273,13 @@ class EpochLength:
 
     @property
     def share_seeded(self) -> float:
-        """The share of the batches whose draws for items are seeded: every fourth, and of a short epoch four or so."""
-        if not self._traces_items or int(os.environ.get("WORLD_SIZE", "1")) > 1:  # ranks record the same step
+        """The share of the batches whose draws for items are seeded: every fourth, and of a short epoch four or so.
+
+        The rest shows what the script's own draws are like, as where its workers draw alike.
+        """
+        if int(os.environ.get("WORLD_SIZE", "1")) > 1:  # ranks record the same step
             return 0.0
-        return max(SHARE_SEEDED, min(1.0, 4 / (self.steps or self.batches or MAX_EPOCH_STEPS)))
+        return max(SHARE_SEEDED, min(MOST_SEEDED, 4 / (self.steps or self.batches or MAX_EPOCH_STEPS)))
 
     def step_ended(self, steps: int) -> None:
         """A step of the first epoch is over, in which there were so many; perhaps the epoch is, too."""

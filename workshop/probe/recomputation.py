@@ -15,10 +15,10 @@ from workshop.probe.made_anew import (
     DRAWS,
     OF_LOSS,
     Entered,
+    chance_of_batches,
     compared,
     leaves_of,
     remade,
-    shows_items,
     used_otherwise,
     with_leaves,
 )
@@ -33,6 +33,9 @@ ROUNDING_TRIALS = 3
 SURE_ERROR, SHARE_OF_DRAWS = 1e-2, 0.5
 """Error of the gradients, at least, that is no rounding; share of it, at most, that other draws of the models make,
 where it does not come from these."""
+
+OTHER_DRAWS = 3
+"""The number of other draws with which a step is taken: two may be closer to each other by chance."""
 
 MIN_NOISE = 2**-24
 """The smallest noise of a gradient, relative to its length: half a unit in the last place."""
@@ -127,6 +130,16 @@ class _Trial:
     """Whether the other script's parameters had other shapes, or another order."""
 
     @property
+    def losses(self) -> list[Sequence[torch.Tensor]]:
+        """Those of each share."""
+        return [each.losses for each in self.taken]
+
+    @property
+    def recorded_losses(self) -> list[Sequence[torch.Tensor]]:
+        """The recorded ones."""
+        return [each["losses"] for each in self.way.records]
+
+    @property
     def lengths(self) -> list[float]:
         """The lengths of the gradients."""
         return [float(each.norm()) for each in self.gradients]
@@ -147,11 +160,18 @@ def _tried(
 
 
 def _is_drawn(trial: _Trial, state: TrainingState) -> Generator[StepToTake, Taken, bool]:
-    """Return whether the models draw at random, and other draws make a difference that is about as large."""
-    if trial.error <= SURE_ERROR or not any(each.draws for each in trial.taken):
+    """Return whether the step draws at random, and other draws make a difference that is about as large."""
+    loss, recorded = (sum(map(_loss, each)) for each in (trial.losses, trial.recorded_losses))
+    off = [math.hypot(*trial.off), abs(recorded - loss)]  # of the gradients, and of the loss
+    is_off = trial.error > SURE_ERROR, off[1] > EXACT * abs(loss)
+    if not any(is_off) or not any(each.draws for each in trial.taken):
         return False
-    _, others = yield from _take(trial.way, state, draw=1)
-    return math.hypot(*_distances(trial.gradients, others)) > SHARE_OF_DRAWS * math.hypot(*trial.off)
+    moved = [0.0, 0.0]
+    for draw in range(1, 1 + OTHER_DRAWS):
+        taken, others = yield from _take(trial.way, state, draw=draw)
+        moves = math.hypot(*_distances(trial.gradients, others)), abs(sum(_loss(each.losses) for each in taken) - loss)
+        moved = list(map(max, moved, moves))
+    return all(m > SHARE_OF_DRAWS * o for is_one, m, o in zip(is_off, moved, off, strict=True) if is_one)
 
 
 def _noise(trial: _Trial, state: TrainingState) -> Generator[StepToTake, Taken, list[float]]:
@@ -173,7 +193,7 @@ def _make_anew(
     leaves, names = [dict(each) for each in record["batches"]], list[str]()
     recorded = Entered([*((number, tensors) for number, tensors, _ in record["inputs"]), *targets])
     draws: list[Entered] = []
-    found, is_known = MadeAnew(), False
+    found, by_chance = MadeAnew(), 1.0
     for numbers in (range(1), range(1, 1 + DRAWS)):
         try:
             made = remade(loaders, addresses, numbers)
@@ -182,7 +202,7 @@ def _make_anew(
         if made is None:
             return None
         for draw, batches in zip(numbers, made, strict=True):
-            is_known = is_known or shows_items(leaves, batches)
+            by_chance = min(by_chance, chance_of_batches(leaves, batches))
             taken = yield StepToTake(record, made=batches, draw=draw)
             if taken.doubt:
                 return MadeAnew(error=taken.doubt)
@@ -190,7 +210,7 @@ def _make_anew(
                 names = used_otherwise(leaves[0], batches[0], taken.entered)
                 recorded = with_leaves(recorded, leaves[0], names)
             draws.append(with_leaves(taken.entered, leaves_of(batches[0]), names))
-        found = compared(addresses, recorded, draws, is_known)
+        found = compared(addresses, recorded, draws, by_chance)
         if found.error or found.same == found.items:
             break
     return found

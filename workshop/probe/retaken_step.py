@@ -61,7 +61,8 @@ class Taken:
     entered: Entered = field(default_factory=Entered)
     """What entered the models and the losses, if the batches were made anew."""
     draws: bool = False
-    """Whether random numbers were drawn after the first model was called, as for a dropout."""
+    """Whether random numbers were drawn after the first model was called, as for a dropout, or the loop has drawn other
+    inputs than the recorded ones, and perhaps something else beside them."""
     doubt: str = ""
     """Why a difference would prove nothing; empty if it would."""
 
@@ -100,6 +101,8 @@ class RetakenStep:
         self._times: float | None = None  # so many times as many items as this script's own batch has the recorded one
         self._dice: dict[torch.device, torch.Generator] = {}
         set_random_states(self.record["random"])
+        if self._draw:  # of a loop that makes its own batches
+            seed_generators(self._draw)
 
     def batch(self, has_begun: bool, source: int = 0) -> Any:
         """Return the batch that a DataLoader hands out; `has_begun` tells whether it has handed out any this epoch.
@@ -260,6 +263,7 @@ class RetakenStep:
         self.taken.draws = any(not torch.equal(now[name].cpu(), first[name].cpu()) for name in known)
         if not self.taken.doubt and self.record["is_compiled"] and self.taken.draws:
             self.taken.doubt = "compiled code draws other random numbers"
+        self.taken.draws |= not self._handed and self._replaced > 0
         if self._made is not None:
             self.taken.entered.inputs += self._losses_entered
             self.taken.doubt = "its loop loads ahead" if self._made else ""

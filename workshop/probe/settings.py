@@ -46,8 +46,6 @@ class JudgedRun:
     max_epoch_s: float | None = None
     """A first epoch of a length that is not given ends after this many seconds, also before its DataLoader does; None
     for the usual time, and never in the middle of a short DataLoader."""
-    traces_items: bool = False
-    """Whether the inputs of its steps are to be made anew: the draws for the items of some batches are seeded."""
 
 
 @dataclass(frozen=True)

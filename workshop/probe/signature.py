@@ -14,37 +14,14 @@ MAX_VALUES_OF_ITEM = 256
 """The number of targets of an item that are looked at, if it has many."""
 
 
-def as_picture(value: Any) -> Any:
-    """Return a Pillow image as it is, a tensor with height and width as a plain tensor, and None for all else.
-
-    A tensor without values, as the masks of a picture that shows nothing, is no picture either.
-    """
-    if isinstance(value, torch.Tensor):
-        plain = value.as_subclass(torch.Tensor)  # whose attributes take a tenth of the time of a subclass's
-        return plain if plain.ndim >= 3 and plain.numel() else None
-    return value if hasattr(value, "getpixel") else None
-
-
-def size_of(picture: Any) -> tuple[int, int]:
-    """Return a picture's height and width in pixels."""
-    height, width = picture.shape[-2:] if isinstance(picture, torch.Tensor) else picture.size[::-1]
-    return height, width
-
-
-def signature(values: Any) -> Any:
-    """Take a few values of each picture in a tensor of shape (..., channels, height, width), or of a Pillow image.
+def signature(values: torch.Tensor) -> Any:
+    """Take a few values of each picture in a tensor of shape (..., channels, height, width).
 
     Returns:
         Float32 values of shape (pictures, channels * SAMPLES): an array of NumPy, or where the tensor is not on the CPU
         a tensor on its device; its copy is not waited for. Bytes become fractions of 255. A tensor that holds no
         pictures, of two dimensions or more than five, counts as one row of values for each item.
     """
-    if not isinstance(values, torch.Tensor):
-        pixels = values.load()
-        picked = [pixels[spot] for spot in _spots_of_image(*values.size)]
-        if isinstance(picked[0], tuple):
-            picked = [value for channel in zip(*picked, strict=True) for value in channel]
-        return torch.tensor(picked, dtype=torch.float32).numpy().reshape(1, -1) / _BYTE
     plain = values.detach().as_subclass(torch.Tensor)
     if plain.is_complex():
         plain = torch.view_as_real(plain.resolve_conj())  # `x.mH` and `x.conj()` are conjugated only when needed
@@ -68,11 +45,6 @@ def encode(signatures: Any) -> Signatures:
 
 
 _BYTE, _ONE = (torch.tensor(value).numpy() for value in (255.0, 1.0))  # of float32, which they leave as it is
-
-
-@functools.cache
-def _spots_of_image(width: int, height: int) -> list[tuple[int, int]]:
-    return [(spot % width, spot // width) for spot in _spots(width * height).tolist()]
 
 
 @functools.cache

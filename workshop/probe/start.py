@@ -102,8 +102,13 @@ def _judge(config: ProbeConfig, judged: JudgedRun) -> None:
     judge = claim(config)
     if judge:
         _after("torch", lambda _: _probe("evidence").EvidenceRecorder(config, judge, events).hooks.install(), folder)
-    else:  # a training here is not judged, but it is seen
-        _after("torch", lambda _: _probe("hooks").TrainingHooks(ActivityListener(folder)).install(), folder)
+    else:  # a training here is not judged, but it is seen; or it is a worker, which may be asked for seeded items
+        _after("torch", lambda _: _watch(folder), folder)
+
+
+def _watch(folder: str) -> None:
+    addresses = _probe("item_addresses").Addresses(lambda: 0.0)
+    _probe("hooks").TrainingHooks(ActivityListener(folder), addresses=addresses).install()
 
 
 def _after(name: str, do: Callable[[Any], None], folder: str = "") -> None:

@@ -3,8 +3,9 @@
 from itertools import pairwise
 
 from workshop.judge.bench import Bench
+from workshop.judge.inputs import share_again
 from workshop.judge.ledger import epochs
-from workshop.judge.picture_proof import share_repeated, slow_reads
+from workshop.judge.photo_proof import slow_reads
 from workshop.judge.reasons import Reason, ReasonKind
 from workshop.judge.verdict import NextStep, Outcome, Verdict
 
@@ -52,7 +53,7 @@ def why_not_cached(bench: Bench) -> Reason | None:
     reads = slow_reads(ledger, bench.contest.wasted_time_s or 0.0)
     slow = [sum(begin < read.t <= end for read in reads) for begin, end in pairwise([0.0, *ends])]
     if slow[1] >= items / 2:
-        is_repeated = share_repeated(runs[0][0], runs[1][0]) > 0.5
+        is_repeated = share_again(runs[0][0], runs[1][0]) > 0.5
         kind = CacheReason.EPOCH_IN_KEY if is_repeated else CacheReason.NOTHING_KEPT
         return kind(slow=slow[1], items=items)
     return CacheReason.GONE_WITH_PROCESS(slow=slow[2], items=items) if slow[2] >= items / 2 else None

@@ -5,7 +5,7 @@ import pytest
 import torch
 from numpy.typing import NDArray
 
-from workshop.judge.transform_proof import chance_of_numbers
+from workshop.judge.draw_proof import chance_of_numbers
 from workshop.judge.two_samples import TOO_RARE
 from workshop.probe.transforms import DRAWN_NUMBERS, next_numbers
 
