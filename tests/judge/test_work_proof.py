@@ -184,13 +184,13 @@ def test_inputs_of_different_sizes_are_compared_on_the_average() -> None:
     assert str(says) == "the model's input is 40, the original's 39"
 
 
-def taken(steps: int, of_epoch: int, validated: Sequence[int] = ()) -> Ledger:
-    """Steps of eight items each, of epochs that begin anew; some come after a validation of 100 items."""
+def taken(steps: int, of_epoch: int, validated: Sequence[int] = (), validation: int = 100) -> Ledger:
+    """Steps of eight items each, of epochs that begin anew; some come after a validation of so many items."""
     found = Ledger(loader_starts=[float(begin) for begin in range(0, steps, of_epoch)])
     for number in range(steps):
         targets = tuple(range(number % of_epoch * 8, number % of_epoch * 8 + 8))
         forward = ForwardPass(number + 0.5, (8, 3), "float32", "cpu", False, Signatures((0, 0), b""), targets)
-        items = 100 * (number in validated)
+        items = validation * (number in validated)
         found.steps.append(StepTaken(number + 0.5, 1, 1, (forward,), 1, (0.0,), without_gradients=items))
     return found
 
@@ -282,6 +282,13 @@ def test_a_validation_may_fall_out_of_the_steps_but_not_half_of_them(
 ) -> None:
     found = list(check_without_gradients(taken(100, 100, range(0, 100, 10)), taken(100, 100, validated)))
     assert found == [WorkReason.FEWER_VALIDATED(steps=100, candidate=each, original=1000) for each in items]
+
+
+def test_a_validation_that_is_cut_is_seen_in_the_first_one() -> None:
+    original = taken(20, 20, [15])
+    assert list(check_without_gradients(original, taken(20, 20, [15]))) == []
+    [says] = check_without_gradients(original, taken(20, 20, [15], validation=40))
+    assert says == WorkReason.FEWER_VALIDATED(steps=20, candidate=40, original=100)
 
 
 def test_what_is_conjugated_only_when_needed_can_be_looked_at() -> None:

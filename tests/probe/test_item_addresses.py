@@ -2,6 +2,7 @@
 
 import random
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -9,6 +10,9 @@ import pytest
 import torch
 from torch.utils.data import DataLoader, Dataset
 
+from workshop.judge.draw_proof import DrawReason, check_states
+from workshop.judge.ledger import Ledger, events_in
+from workshop.probe.event_file import EventFile
 from workshop.probe.hooks import TrainingHooks
 from workshop.probe.item_addresses import Address, Addresses, SeededIndexes
 from workshop.probe.listener import Listener
@@ -27,8 +31,8 @@ class Drawn(Dataset[torch.Tensor]):
 class Heard(Listener):
     """Notes the address of each batch, and the batch."""
 
-    def __init__(self, share_seeded: float) -> None:
-        self.hooks = TrainingHooks(self, addresses=Addresses(lambda: share_seeded))
+    def __init__(self, share_seeded: float, folder: Path) -> None:
+        self.hooks = TrainingHooks(self, addresses=Addresses(EventFile(str(folder)), lambda: share_seeded))
         self.batches: list[tuple[Address | None, Any]] = []
 
     def on_batch(self, batch: Any) -> None:
@@ -36,8 +40,8 @@ class Heard(Listener):
 
 
 @pytest.fixture
-def heard(request: pytest.FixtureRequest) -> Iterator[Heard]:
-    heard = Heard(getattr(request, "param", 0.0))
+def heard(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Heard]:
+    heard = Heard(getattr(request, "param", 0.0), tmp_path)
     heard.hooks.install()
     yield heard
     heard.hooks.remove()
@@ -98,3 +102,28 @@ def test_what_is_drawn_after_a_seeded_batch_is_what_would_have_been_drawn_in_it(
 def test_what_has_no_numbers_for_indexes_has_no_address(heard: Heard) -> None:
     list(DataLoader({"a": torch.zeros(1), "b": torch.ones(1)}, batch_size=1, sampler=["b", "a"]))  # type: ignore[arg-type]
     assert [address for address, _ in heard.batches] == [None, None]
+
+
+def seeded_alike(_: int) -> None:
+    np.random.seed(1)
+
+
+@pytest.mark.parametrize(
+    ("dataset", "options", "again"),
+    [
+        (Drawn(), {}, None),
+        (Drawn(), {"num_workers": 2}, None),
+        (Drawn(), {"num_workers": 2, "worker_init_fn": seeded_alike}, (6, 8)),  # two workers, twice two epochs
+        (torch.zeros(12, 1), {"num_workers": 2, "worker_init_fn": seeded_alike}, None),  # nothing is drawn
+    ],
+)
+def test_workers_that_draw_from_the_same_states(
+    heard: Heard, tmp_path: Path, dataset: Any, options: dict[str, Any], again: tuple[int, int] | None
+) -> None:
+    loader = DataLoader(dataset, 2, **options)
+    for _ in range(2):
+        list(loader)
+    ledger = Ledger.of_events(events_in(tmp_path))
+    found = list(check_states(Ledger(), ledger))
+    expected = [DrawReason.STATE_USED_BEFORE(again=again[0], draws=again[1], things="batches")] if again else []
+    assert found == expected

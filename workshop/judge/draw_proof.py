@@ -10,7 +10,8 @@ remainders and of ranges, by Agrawal (IEEE Transactions on Information Theory 66
 
 from bisect import bisect
 from collections import Counter, defaultdict
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterable, Iterator
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -57,8 +58,8 @@ class DrawReason(ReasonKind):
     )
     NOT_APPLIED_AGAIN = "{errors} of {transforms} random transforms could not be applied again: {error}", UNSEEN
     STATE_USED_BEFORE = (
-        "{again} of {draws} random transforms start from a random state that was used before: each picture needs a "
-        "draw of its own, in each worker"
+        "{again} of {draws} {things} start from a random state that was used before: each needs a draw of its own, in "
+        "each worker"
     )
     CHOSEN = (
         "the draws of {0} are chosen: the random numbers that it starts with, in {draws} draws, are not distributed as "
@@ -158,15 +159,34 @@ def check_sizes(original: Ledger, candidate: Ledger) -> Iterator[Reason]:
 
 def check_states(original: Ledger, candidate: Ledger) -> Iterator[Reason]:
     """Check that no random state is used for two draws of the same run and rank, whichever worker it is."""
+    for things, states in (("random transforms", _states_of_transforms), ("batches", _states_of_batches)):
+        (ours, _), (again, draws) = (_used_before(ledger, states(ledger)) for ledger in (original, candidate))
+        if not ours and again > MAX_AGAIN * draws:
+            yield DrawReason.STATE_USED_BEFORE(again=again, draws=draws, things=things)
+            return
 
-    def repeated(ledger: Ledger) -> tuple[int, int]:
-        ends = sorted({step.run_index: step.t for step in ledger.steps}.values())
-        of_run = {(each.rank, bisect(ends, each.t), each.name, each.draw) for each in ledger.draws}
-        return len(ledger.draws) - len(of_run), len(ledger.draws)
 
-    (ours, _), (again, draws) = repeated(original), repeated(candidate)
-    if not ours and again > MAX_AGAIN * draws:
-        yield DrawReason.STATE_USED_BEFORE(again=again, draws=draws)
+States: TypeAlias = Iterable[tuple[float, set[Hashable]]]
+"""The time of each draw, and what names the states of the generators that it began with."""
+
+
+def _states_of_transforms(ledger: Ledger) -> States:
+    return ((each.t, {(each.rank, each.name, each.draw)}) for each in ledger.draws)
+
+
+def _states_of_batches(ledger: Ledger) -> States:
+    return ((each.t, {(each.rank, *state) for state in each.states.items()}) for each in ledger.batches)
+
+
+def _used_before(ledger: Ledger, draws: States) -> tuple[int, int]:
+    """Count the draws that begin with a state which the same run has used before, and all draws."""
+    ends = sorted({step.run_index: step.t for step in ledger.steps}.values())
+    used, again, count = set[Hashable](), 0, 0
+    for t, states in draws:
+        of_run = {(bisect(ends, t), state) for state in states}
+        again, count = again + bool(of_run & used), count + 1
+        used |= of_run
+    return again, count
 
 
 def check_chance(original: Ledger, candidate: Ledger) -> Iterator[Reason]:

@@ -17,6 +17,7 @@ from workshop.probe import wire
 from workshop.probe.event_file import why_lost
 from workshop.probe.events import (
     BatchCopied,
+    BatchDrawn,
     Event,
     FileWritten,
     ForwardPass,
@@ -45,6 +46,8 @@ class Ledger:
     reads: list[PhotoRead] = field(default_factory=list)
     draws: list[PicturesDrawn] = field(default_factory=list)
     """What its random transforms began to draw with."""
+    batches: list[BatchDrawn] = field(default_factory=list)
+    """The batches that it loaded, and drew something for."""
     steps: list[StepTaken] = field(default_factory=list)
     loader_starts: list[float] = field(default_factory=list)
     """The times at which a DataLoader began an epoch."""
@@ -97,6 +100,8 @@ class Ledger:
                     ledger.reads.append(event)
                 case PicturesDrawn():
                     ledger.draws.append(event)
+                case BatchDrawn():
+                    ledger.batches.append(event)
                 case StepTaken():
                     loaders |= {loader.t: loader} if loader else {}
                     groups = event.groups or groups
@@ -136,8 +141,9 @@ class Ledger:
         whole = cls(loader_starts=starts, model=ledgers[0].model, others=ledgers[0].others, ranks=list(ledgers))
         whole.written = [each for ledger in ledgers for each in ledger.written]
         whole.reads = sorted((read for ledger in ledgers for read in ledger.reads), key=lambda read: read.t)
-        drawn = (replace(each, rank=rank) for rank, ledger in enumerate(ledgers) for each in ledger.draws)
-        whole.draws = sorted(drawn, key=lambda each: each.t)
+        for rank, ledger in enumerate(ledgers):
+            whole.draws += [replace(each, rank=rank) for each in ledger.draws]
+            whole.batches += [replace(each, rank=rank) for each in ledger.batches]
         for shares in zip_longest(*(ledger.steps for ledger in ledgers)):
             steps = [step for step in shares if step]
             forwards = zip_longest(*(step.forwards for step in steps))

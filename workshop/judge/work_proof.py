@@ -234,13 +234,13 @@ def check_without_gradients(original: Ledger, candidate: Ledger) -> Iterator[Rea
     """Check that models are called to validate, or otherwise without gradients, on as many items in the same steps.
 
     One validation more or less, and some by their share, prove nothing: a step of the candidate that the original takes
-    moves the original's own count of steps, by which it may validate.
+    moves the original's own count of steps, by which it may validate. The largest validation must be as large.
     """
     ours, theirs = ([each for each in ledger.steps if not each.run_index] for ledger in (original, candidate))
     count = min(len(ours), len(theirs))
-    expected, validated = (sum(step.without_gradients for step in steps[:count]) for steps in (ours, theirs))
-    one = max((step.without_gradients for step in ours[:count]), default=0)
-    if validated < MIN_VALIDATED * expected - one or (expected and not validated):
+    both = [[step.without_gradients for step in steps[:count]] for steps in (ours, theirs)]
+    (expected, validated), (one, other) = map(sum, both), (max(each, default=0) for each in both)
+    if validated < MIN_VALIDATED * expected - one or other < MIN_VALIDATED * one:
         yield WorkReason.FEWER_VALIDATED(steps=count, candidate=validated, original=expected)
 
 

@@ -113,6 +113,16 @@ class PicturesDrawn(Event):
 
 
 @dataclass(frozen=True)
+class BatchDrawn(Event):
+    """A batch was loaded, and random numbers were drawn for it or after it."""
+
+    states: dict[str, int]
+    """What stands for the state of each generator as it began, by its library, if it has moved since then."""
+    rank: int = 0
+    """The rank that loaded it, where what several have done is joined."""
+
+
+@dataclass(frozen=True)
 class LoaderStarted(Event):
     """A DataLoader began an epoch."""
 

@@ -42,7 +42,7 @@ class EvidenceRecorder(Listener):
     def __init__(self, config: ProbeConfig, judge: Connection, events: EventFile) -> None:
         assert config.judged
         self.judge, self.events = judge, events
-        addresses = Addresses(lambda: self.epoch.length.share_seeded)
+        addresses = Addresses(events, lambda: self.epoch.length.share_seeded)
         self.hooks = TrainingHooks(self, ActivityListener(config.folder), addresses=addresses)
         self.training = FollowedTraining(self.hooks.scalers)
         recorder = StepRecorder(Path(config.folder), config.judged.sample_step, self.hooks.clock.leave_out)

@@ -5,8 +5,10 @@ order, whoever loads them. Of some batches, the indexes carry a seed: as the dat
 Python begin to draw anew for each item. Another script's dataset can then draw the same.
 """
 
+import os
 import random
 import sys
+import zlib
 from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
@@ -14,6 +16,8 @@ from typing import Any
 
 import torch
 
+from workshop.probe.event_file import EventFile
+from workshop.probe.events import BatchDrawn
 from workshop.probe.internals import batches_asked
 from workshop.probe.training_state import random_states, set_random_states
 
@@ -68,11 +72,13 @@ class Addresses:
     """Notes what DataLoaders ask for.
 
     Args:
+        events: where it is noted from which states of the generators batches are drawn.
         share_seeded: returns which share of the batches gets a seed.
     """
 
-    def __init__(self, share_seeded: Callable[[], float]) -> None:
-        self._share_seeded = share_seeded
+    def __init__(self, events: EventFile | None, share_seeded: Callable[[], float]) -> None:
+        self._events, self._share_seeded = events, share_seeded
+        self._began: tuple[int, dict[str, int]] = (0, {})  # the process, and the states as the last batch was drawn
 
     def ask(self, original: Callable[..., Any], iterator: Any) -> Any:
         """An iterator draws the indexes of a batch from its sampler."""
@@ -89,6 +95,7 @@ class Addresses:
     def fetch(self, original: Callable[..., Any], fetcher: Any, indexes: Any) -> Any:
         """The items of a batch are loaded; what this process draws afterwards is not touched by their seed."""
         if not isinstance(indexes, SeededIndexes):
+            self._note_states()
             return original(fetcher, indexes)
         states = random_states()
         seed_generators(indexes.seed)
@@ -96,6 +103,21 @@ class Addresses:
             return original(fetcher, indexes)
         finally:
             set_random_states(states)
+
+    def _note_states(self) -> None:
+        """Note from where the last batch was drawn: the states of those generators that have moved since then."""
+        (process, before), self._began = self._began, (os.getpid(), _names_of_states())
+        moved = before.items() - self._began[1].items() if process == os.getpid() else ()
+        if self._events and moved:
+            self._events.write(BatchDrawn, states=dict(moved))
+
+
+def _names_of_states() -> dict[str, int]:
+    """Return, by generator, a number that stands for its state."""
+    found = {"torch": zlib.crc32(torch.get_rng_state().numpy()), "Python": hash(random.getstate())}
+    if numpy := sys.modules.get("numpy"):
+        found["NumPy"] = hash((zlib.crc32(numpy.random.get_state()[1]), numpy.random.get_state()[2]))
+    return found
 
 
 def next_address(iterator: Any) -> Address | None:

@@ -107,7 +107,7 @@ def _judge(config: ProbeConfig, judged: JudgedRun) -> None:
 
 
 def _watch(folder: str) -> None:
-    addresses = _probe("item_addresses").Addresses(lambda: 0.0)
+    addresses = _probe("item_addresses").Addresses(EventFile(folder), lambda: 0.0)
     _probe("hooks").TrainingHooks(ActivityListener(folder), addresses=addresses).install()
 
 
