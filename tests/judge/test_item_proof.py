@@ -7,8 +7,9 @@ import torch
 
 from workshop.judge.item_proof import ItemReason, are_made_alike, check_made_anew
 from workshop.judge.ledger import Ledger
-from workshop.probe.made_anew import DRAWS, Entered, compared
+from workshop.probe.made_anew import Entered, compared
 from workshop.probe.messages import MadeAnew, Recomputation
+from workshop.probe.settings import DRAWS
 
 ITEMS, STEPS = 12, 3
 

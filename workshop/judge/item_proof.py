@@ -8,8 +8,8 @@ import numpy as np
 from workshop.judge.ledger import Ledger
 from workshop.judge.reasons import UNSEEN, Reason, ReasonKind
 from workshop.judge.two_samples import MAX_BY_CHANCE, MAX_DEVIATIONS
-from workshop.probe.made_anew import DRAWS
 from workshop.probe.messages import MadeAnew, Recomputation
+from workshop.probe.settings import DRAWS
 
 SAME_DRAW = 0.03
 """Share of the deviation of all values, at most, by which what is made with the same draws may be off. For photos

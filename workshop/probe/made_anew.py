@@ -20,9 +20,6 @@ from workshop.probe.item_draws import load_apart
 from workshop.probe.messages import Likeness, MadeAnew
 from workshop.probe.open_handles import why_not_forked
 
-DRAWS = 5
-"""So often the same items are drawn anew where the recorded inputs are not the same as those of the first draw."""
-
 SAME = 1e-3
 """Error, at most, of an item that is the same, relative to how much the values of the batch vary."""
 

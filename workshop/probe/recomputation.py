@@ -12,7 +12,6 @@ from torch import nn
 from torch.utils.data import DataLoader
 
 from workshop.probe.made_anew import (
-    DRAWS,
     OF_LOSS,
     Entered,
     chance_of_batches,
@@ -25,6 +24,7 @@ from workshop.probe.made_anew import (
 from workshop.probe.messages import MadeAnew, Recomputation
 from workshop.probe.parameter_map import UnmappedError, maps_of
 from workshop.probe.retaken_step import StepToTake, Taken
+from workshop.probe.settings import DRAWS
 from workshop.probe.training_state import TrainingState, clones, some_of
 
 ROUNDING_TRIALS = 3

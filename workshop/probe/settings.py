@@ -24,6 +24,9 @@ MAX_EPOCH_STEPS = 50
 MAX_KEPT = 8
 """The number of batches that are kept of one DataLoader, for a stage with batches from memory."""
 
+DRAWS = 5
+"""So often the items of a step are drawn anew where its inputs are not the same as those of the first draw."""
+
 SMALL_OPERATORS = 500
 """The number of operators of a trial that is about how long each takes, however small it is."""
 
