@@ -48,10 +48,10 @@ TRACEML_S = 90.0
 
 OF_LOADING = {"slow-item", "single-items", "slow-collate", "few-workers"}
 OF_LOADING |= {"worker-restarts", "worker-contention", "large-batches"}
-OF_OWN_CODE = {"own-work", "periodic-work", "growing-steps", "tiny-operators", "unused-graph"}
+OF_OWN_CODE = {"own-work", "same-again", "periodic-work", "growing-steps", "tiny-operators", "unused-graph"}
 OF_COMPUTING = {
     *("tiny-operators", "growing-steps", "float64", "one-thread", "anomaly-mode", "dense-embedding", "fused-optimizer"),
-    *("unused-graph", "unused-gradients", "graph-twice", "own-work", "padded-batches", "ignored-targets"),
+    *("unused-graph", "unused-gradients", "graph-twice", "own-work", "same-again", "padded-batches", "ignored-targets"),
     "repeated-call",
 }
 INCLUDES = {"INPUT-BOUND": OF_LOADING, "RESIDUAL-HEAVY": OF_OWN_CODE, "COMPUTE-BOUND": OF_COMPUTING}

@@ -5,9 +5,10 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import Run
+from workshop.diagnosis.watched_lines import watched_line
 from workshop.probe.cause import Moment
 from workshop.probe.loader_settings import LoaderSettings
-from workshop.probe.messages import AsItIs, FromMemory, KeepBatches, LoadWith, LookCloser, TryCauses
+from workshop.probe.messages import AsItIs, FromMemory, KeepBatches, LoadWith, LookCloser, TryCauses, WatchLines
 from workshop.probe.trials import causes_at
 from workshop.runs.measured_script import staged_script
 from workshop.runs.script import run_folder
@@ -23,6 +24,10 @@ TRIALS = tuple(
 )
 
 
+LINES = range(1, len(SCRIPT.read_text().splitlines()) + 1)
+WATCHED = WatchLines(tuple(filter(None, (watched_line(str(SCRIPT), line) for line in LINES))))
+
+
 def said_of(folder: Path) -> str:
     """What the script has noted of what must not happen."""
     problems = folder / "problems"
@@ -36,7 +41,7 @@ def test_no_stage_leaves_anything(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     with run_folder() as folder, staged_script(str(SCRIPT), [str(workers)], False, folder) as script:
         run = StagedRun(script)
         run.take(2)
-        for stage in (LookCloser(), KeepBatches(), FromMemory(), *OTHER_LOADERS, *TRIALS, AsItIs()):
+        for stage in (LookCloser(), KeepBatches(), FromMemory(), WATCHED, *OTHER_LOADERS, *TRIALS, AsItIs()):
             run.batches["with_workers"] = 0
             run.go_to(stage)
             run.take(20)

@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from workshop.diagnosis.causes.data_wait import SINGLE_ITEMS, SLOW_ITEM
+from workshop.diagnosis.hot_calls import SAME_AGAIN, TINY_OPERATORS
 from workshop.probe.trials import tried_causes
 
 SCRIPT = """
@@ -140,6 +141,54 @@ for x, y in [*DataLoader(Noisy(), 4), *DataLoader(Noisy(), 4)]:
 """
 KEEPS = {"return self.read(index)": "return kept.setdefault(index, self.read(index))"}
 
+PLACES = """
+model, places = nn.Linear(8, 3), torch.randn(8, 2)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for _ in range(6):
+    near = torch.cdist(places, places)
+    x = torch.randn(5, 8) @ near
+    optimizer.zero_grad()
+    model(x).square().mean().backward()
+    optimizer.step()
+"""
+ONCE = {
+    "    near = torch.cdist(places, places)\n": "",
+    "for _ in range(6):\n": "near = torch.cdist(places, places)\nfor _ in range(6):\n",
+}
+IN_PLACE = PLACES.replace("@ near", "@ near.mul_(0.5)")
+
+ROWS = """
+model = nn.Sequential(nn.Linear(6, 8), nn.Tanh(), nn.Linear(8, 6))
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for _ in range(6):
+    x, made = torch.randn(5, 6), []
+    for i in range(5):
+        made.append(model(x[i]))
+    optimizer.zero_grad()
+    torch.stack(made).square().mean().backward()
+    optimizer.step()
+"""
+FOR_ALL = {"    for i in range(5):\n        made.append(model(x[i]))\n": "    made = [model(x)]\n"}
+IN_ANY_ORDER = {old.replace("model(x[i])", "model(x[i] + sum(made[-1:]))"): new for old, new in FOR_ALL.items()}
+IN_TURN = ROWS.replace("model(x[i])", "model(x[i] + sum(made[-1:]))")
+
+SERIES_OF = """
+model = nn.LSTM(6, 4)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for _ in range(6):
+    x, made, state = torch.randn(5, 2, 6), [], None
+    for t in range(5):
+        out, state = model(x[t : t + 1], state)
+        made.append(out)
+    optimizer.zero_grad()
+    torch.cat(made).square().mean().backward()
+    optimizer.step()
+"""
+WHOLE_SERIES = {
+    "    for t in range(5):\n        out, state = model(x[t : t + 1], state)\n        made.append(out)\n": ""
+    "    made = [model(x)[0]]\n"
+}
+
 DETACHED = {"critic(fake).square()": "critic(fake.detach()).square()", "backward(retain_graph=True)": "backward()"}
 FROZEN = {
     "    score = critic(acted)\n": "    critic.requires_grad_(False)\n    score = critic(acted)\n"
@@ -170,6 +219,11 @@ TAKEN: dict[str, Advice] = {
     ),
     "unused-graph": Advice(TEACHER, {"    taught = ": "    with torch.no_grad():\n        taught = "}),
     "repeated-call": Advice(METRIC, {"(model(x).argmax": "(scores.argmax"}),
+    "same-again": Advice(PLACES, ONCE),
+    "same-again, in place": Advice(IN_PLACE, ONCE, same=False, says="changed in place"),
+    "tiny-operators": Advice(ROWS, FOR_ALL),
+    "tiny-operators, in turn": Advice(IN_TURN, IN_ANY_ORDER, same=False, says="what the one before has made"),
+    "tiny-operators, series": Advice(SERIES_OF, WHOLE_SERIES),
     "ignored-targets": Advice(WORDS, PICKED),
     "dense-embedding": Advice(WORDS, SPARSE, same=False, says="the results differ"),
     "set-to-none": Advice(LOOP, {"set_to_none=False": ""}),
@@ -212,7 +266,7 @@ def test_advice_taken_literally(name: str) -> None:
     before, after = trained(advice.script), trained(changed(advice.script, advice.changes))
     is_same = partial(torch.allclose, rtol=1e-5, atol=1e-6)
     assert all(map(is_same, before, after)) == advice.same
-    causes = tried_causes() | {each.name: each for each in (SLOW_ITEM, SINGLE_ITEMS)}
+    causes = tried_causes() | {each.name: each for each in (SLOW_ITEM, SINGLE_ITEMS, SAME_AGAIN, TINY_OPERATORS)}
     about_results = getattr(causes[cause], "other_results", {}).values()
     assert any(advice.says in each for each in (causes[cause].words, *about_results))
 

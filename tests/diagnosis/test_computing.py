@@ -1,48 +1,150 @@
-"""A loop over small tensors, by made-up figures; cli/test_measured_trainings.py and the corpus have real ones."""
+"""Calls that are made again and again, in made-up samples; what was seen of them: probe/test_hot_lines.py."""
 
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from made_measurements import made_steps
 
-from workshop.diagnosis.causes.computing import computing_findings
+from workshop.diagnosis.causes.other_work import other_work_findings
 from workshop.diagnosis.findings import Finding
 from workshop.diagnosis.measurement import Measurement
-from workshop.diagnosis.samples import Observations
-from workshop.probe.observations import BackwardPass, Trial
+from workshop.diagnosis.samples import Observations, Sample
+from workshop.probe.observations import BackwardPass, LineRuns, Operand, Role, Trial
 from workshop.probe.phases import Phase
-from workshop.runs.other_load import OtherLoad
+from workshop.profiles.stacks import Frame
 
-OPERATIONS, IN_LOOP = 969, 900
-SMALL = Trial(0.0, 1, 1, name="tiny-operators", as_it_is_s=0.006, changed_s=0.001)
-"""500 operators in 5 ms more than a few."""
+TRAINING = """
+for step in range(1000):
+    near = neighbours(stations)
+    edges = near.topk(8)
+    for i in range(24):
+        chosen.append(policy(seen[i]))
+    h = cell(x, h)
+    loss.backward()
+    optimizer.step()
+"""
+NEAR, EDGES, CHOSEN, CELL, BACKWARD, STEP = 3, 4, 6, 7, 8, 9
+ENTRY = Operand("seen[i]", "float32 [8]", 32, 8, False, 4711, same_run=(0, 100), same_step=(0, 100))
+ENTRIES = replace(ENTRY, name="seen", form="float32 [24, 8]", size=768, length=24, same_run=(100, 100))
+AGAIN = Operand("near", "float32 [900, 900]", 3_240_000, 900, False, 4712, same_run=(0, 0), same_step=(4, 4))
+
+Found = Callable[..., list[Finding]]
 
 
-def found(step_ms: float, other_cores: float, tmp_path: Path) -> list[Finding]:
-    """What is found of a loop of 24 turns, in steps of so many milliseconds."""
-    script = str(tmp_path / "mine.py")
-    in_loop, outside = (("forward", script, 34),), (("forward", script, 40),)
-    backward = BackwardPass(
-        *(0.0, 1, 1),
-        step=3,
-        operations=OPERATIONS,
-        parts=((0.01, IN_LOOP, in_loop), (0.001, OPERATIONS - IN_LOOP, outside)),
-        loops=((script, 34, 24),),
+def seen(line: int, *, reads: tuple[Operand, ...] = (), writes: tuple[Operand, ...] = (), runs: int = 5) -> LineRuns:
+    """What was seen of a line in five steps."""
+    about = {"reads": reads, "writes": writes, "draws": False, "with_gradients": True, "turns": 0}
+    return LineRuns(0.0, 1, 1, file="", line=line, steps=5, runs=runs, **about)
+
+
+@pytest.fixture
+def found(tmp_path: Path) -> Found:
+    """What is found of steps in which some lines take 100 ms each, of which something was seen."""
+
+    def find(
+        *runs: LineRuns, lines: tuple[int, ...], phase: Phase = Phase.FORWARD, trials: tuple[Trial, ...] = ()
+    ) -> list[Finding]:
+        script = str(tmp_path / "mine.py")
+        Path(script).write_text(TRAINING)
+        phases = dict.fromkeys(lines, phase) | {BACKWARD: Phase.BACKWARD, STEP: Phase.OPTIMIZER}
+        samples = [
+            Sample(
+                0.1 * (number * len(phases) + at), 0.1, 1, Role.TRAINING, str(each), (Frame("<module>", script, line),)
+            )
+            for number in range(40)
+            for at, (line, each) in enumerate(phases.items(), 1)
+        ]
+        parts = [(0.01, 1, (("<module>", script, line),)) for line in (lines[0], STEP)]
+        backward = BackwardPass(0.0, 1, 1, step=3, operations=2, parts=(*parts, (0.5, 1, ())))
+        of_lines = [replace(each, file=script) for each in runs]
+        observations = Observations(samples, line_runs=of_lines, backward_passes=[backward], raced=list(trials))
+        phases_ms = dict.fromkeys(phases.values(), 100.0) | {phase: 100.0 * len(lines)}
+        return other_work_findings(Measurement(made_steps(phases_ms, 40), observations=observations))
+
+    return find
+
+
+@pytest.mark.parametrize("phase", [Phase.FORWARD, Phase.OTHER, Phase.VALIDATION])
+def test_a_line_that_makes_the_same_in_each_step_is_to_be_run_once(phase: Phase, found: Found) -> None:
+    (each,) = found(seen(NEAR, writes=(AGAIN,)), lines=(NEAR,), phase=phase)
+    assert (each.cause, each.line, each.phase, each.share) == ("same-again", NEAR, phase, pytest.approx(1 / 3))
+    assert each.words == (
+        "In each of 5 steps this makes the same: `near` (float32 [900, 900], 3.24 MB). Make it once, before the loop. "
+        "Where that is changed in place, change a copy."
     )
-    steps = made_steps({Phase.FORWARD: 0.3 * step_ms, Phase.BACKWARD: 0.6 * step_ms, Phase.OPTIMIZER: 0.1 * step_ms})
-    observations = Observations(raced=[SMALL], backward_passes=[backward])
-    return computing_findings(Measurement(steps, observations=observations, machine=OtherLoad(2, other_cores)))
 
 
-def test_small_operators_in_a_loop_are_found_beside_other_programs_as_without_them(tmp_path: Path) -> None:
-    (quiet,) = found(25.0, 0.0, tmp_path)
-    (busy,) = found(60.0, 1.2, tmp_path)
-    assert (quiet.cause, busy.cause) == ("tiny-operators", "tiny-operators")
-    assert quiet.share == pytest.approx(0.9 * 0.72 * IN_LOOP * 23 / 24 / OPERATIONS, rel=0.01)
-    assert busy.gain == pytest.approx(quiet.gain)
+@pytest.mark.parametrize(
+    "other",
+    [
+        replace(AGAIN, same_step=(2, 4)),  # half of the times it was something else
+        replace(AGAIN, same_step=(1, 1)),  # nobody knows
+        replace(AGAIN, learned=True),
+        replace(AGAIN, size=8),  # a number
+        replace(AGAIN, form="str"),  # a file's name
+    ],
+)
+def test_what_is_not_surely_the_same_is_not_said_to_be(other: Operand, found: Found) -> None:
+    for each in (seen(NEAR, writes=(other,)), replace(seen(NEAR, writes=(AGAIN,)), draws=True)):
+        assert "same-again" not in [one.cause for one in found(each, lines=(NEAR,), phase=Phase.OTHER)]
 
 
-def test_large_operators_are_not_taken_for_small_ones(tmp_path: Path) -> None:
-    """What each call takes, however small it is, may still be saved."""
-    (quiet,) = found(60.0, 0.0, tmp_path)
-    assert quiet.share == pytest.approx(IN_LOOP * 23 / 24 * 0.01 / 60.0, rel=0.01)
+def test_a_line_that_makes_one_of_a_few_things_is_to_keep_them(found: Found) -> None:
+    (each,) = found(seen(NEAR, writes=(replace(AGAIN, same_step=(3, 4)),)), lines=(NEAR,), phase=Phase.OTHER)
+    assert each.words.startswith("In 3 of 4 runs this makes the same: ")
+    assert "make each once, and keep it" in each.words
+
+
+def test_two_lines_that_make_the_same_are_one_finding(found: Found) -> None:
+    edges = replace(AGAIN, name="edges")
+    (each,) = found(seen(NEAR, writes=(AGAIN,)), seen(EDGES, writes=(edges,)), lines=(NEAR, EDGES))
+    assert (each.cause, each.line, each.beside) == ("same-again", NEAR, {EDGES: pytest.approx(0.25)})
+    assert each.gain == pytest.approx(1.0 + 1.25 * (2.0 - 1.0))
+
+
+def test_a_line_on_one_row_at_a_time_with_its_backward_pass(found: Found) -> None:
+    (each,) = found(seen(CHOSEN, reads=(ENTRIES, ENTRY), runs=120), lines=(CHOSEN,))
+    assert (each.cause, each.line) == ("tiny-operators", CHOSEN)
+    assert each.share == pytest.approx(1 / 3 + 1 / 6), "half of the backward pass goes through it"
+    assert each.words.startswith(
+        "This runs 24 times a step, each time on 1 of 24 entries of `seen` (float32 [8], 32 B): "
+    )
+    (without,) = found(seen(CHOSEN, reads=(ENTRIES, ENTRY), runs=120), lines=(CHOSEN,), phase=Phase.VALIDATION)
+    assert without.cause == "tiny-operators", "with or without gradients"
+
+
+def test_a_line_on_one_number_at_a_time_is_for_operators(found: Found) -> None:
+    number = replace(ENTRY, name="i", form="int", size=8, length=0)
+    (each,) = found(seen(CHOSEN, reads=(number,), runs=5000), lines=(CHOSEN,), phase=Phase.VALIDATION)
+    assert (each.cause, each.line) == ("own-work", CHOSEN)
+    assert each.words.startswith("This runs 1000 times a step, each time on single numbers, such as `i` (int, 8 B): ")
+
+
+@pytest.mark.parametrize(
+    ("line", "reads", "runs"),
+    [
+        (CHOSEN, replace(ENTRY, size=1_000_000), 120),  # an operator has enough to do
+        (CHOSEN, ENTRY, 40),  # as the layers of a model
+        (CELL, replace(ENTRY, name="h"), 120),  # each needs the one before; and the loop is that of the training
+    ],
+)
+def test_what_cannot_be_called_once_for_all(line: int, reads: Operand, runs: int, found: Found) -> None:
+    assert found(seen(line, reads=(reads,), runs=runs), lines=(line,)) == []
+
+
+def test_small_modules_are_said_with_what_was_tried(found: Found) -> None:
+    rounds = ((0.2, 0.1), (0.21, 0.1), (0.2, 0.11), (0.2, 0.1))
+    trial = Trial(0.0, 1, 1, name="small-modules", as_it_is_s=0.2, changed_s=0.1, usual_s=0.2, rounds=rounds)
+    (each,) = found(seen(CHOSEN, reads=(ENTRIES, ENTRY), runs=120), lines=(CHOSEN,), trials=(trial,))
+    assert (each.cause, each.line, each.measured) == ("tiny-operators", CHOSEN, True)
+    assert "200.00 ms became 100.00" in each.words
+
+
+def test_what_the_next_line_keeps_is_said(found: Found) -> None:
+    new = replace(AGAIN, same_step=(0, 4))
+    kept = replace(new, name="near[:8]", size=28_800)
+    (each,) = found(seen(NEAR, writes=(new,)), seen(EDGES, reads=(kept,)), lines=(NEAR,), phase=Phase.VALIDATION)
+    assert each.cause == "periodic-work"
+    assert " It makes 3.24 MB (`near`), of which line 4 keeps 28.8 KB: " in each.words

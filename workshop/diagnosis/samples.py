@@ -16,6 +16,7 @@ from workshop.probe.listener import TELL
 from workshop.probe.observations import (
     BackwardPass,
     KeptGraphs,
+    LineRuns,
     LoaderIterated,
     LoaderMade,
     Role,
@@ -59,6 +60,7 @@ class Observations:
     backward_passes: list[BackwardPass] = field(default_factory=list)
     raced: list[Trial] = field(default_factory=list)
     kept_graphs: list[KeptGraphs] = field(default_factory=list)
+    line_runs: list[LineRuns] = field(default_factory=list)
     iterated: list[LoaderIterated] = field(default_factory=list)
     made: dict[int, tuple[Frame, ...]] = field(default_factory=dict)
     """The stack on which each DataLoader was made, by its number."""
@@ -184,6 +186,8 @@ def _enter(found: Observations, events: Iterable[Event]) -> None:
                 found.raced.append(event)
             case KeptGraphs():
                 found.kept_graphs.append(event)
+            case LineRuns():
+                found.line_runs.append(event)
             case LoaderIterated():
                 found.iterated.append(event)
             case LoaderMade():

@@ -8,9 +8,11 @@ from workshop.diagnosis.findings import MIN_SHARE_OF_STEP
 from workshop.diagnosis.loading import Loading, other_workers
 from workshop.diagnosis.measurement import Measurement, Note, NoteKind
 from workshop.diagnosis.samples import Observations, observations_of
+from workshop.diagnosis.timeline import Timeline
+from workshop.diagnosis.watched_lines import lines_to_watch
 from workshop.probe.cause import FirstLook, Moment, TriedCause
 from workshop.probe.loader_settings import LoaderSettings
-from workshop.probe.messages import AsItIs, LoadWith, LookCloser, StepUnit, Synchronized, TryCauses
+from workshop.probe.messages import AsItIs, LoadWith, LookCloser, StepUnit, Synchronized, TryCauses, WarmUp, WatchLines
 from workshop.probe.own_limits import usable_cores
 from workshop.probe.phases import Phase
 from workshop.probe.trials import causes_at, tried_causes
@@ -111,6 +113,7 @@ class MeasuredStages:
         if reached:
             tried = self._with_workers(Loading(found))
             found = replace(found, with_workers=tried, whole_batches=self._whole_batches(Loading(found)))
+        found = self._watch_hot_lines(found)
         found = self._with_trials(found, until_s - time.monotonic())
         self._notes += _kept_graphs(found.observations)
         self._note_if_unseen()
@@ -196,6 +199,17 @@ class MeasuredStages:
             return f"{failed}: {run.last.failure}"
         within = f"within {self._seconds:.3g} s"
         return f"the training did not come to what was loaded {within}; a larger --seconds gives it more time"
+
+    def _watch_hot_lines(self, found: Measurement) -> Measurement:
+        """Watch for a few steps what the hottest lines do, and add what was seen."""
+        lines, run = lines_to_watch(Timeline(found)), self._run
+        if run.ended or run.circumstances.compiled or not lines:
+            return found
+        run.script.tell(f"watching what {len(lines)} lines do")
+        run.measure(WatchLines(lines), self._seconds / 4)
+        if not run.ended:
+            run.go_to(WarmUp())  # before it, what was seen is written
+        return replace(found, observations=observations_of(run))
 
     # Other ways to compute, on copies of the model and of the optimizer
 

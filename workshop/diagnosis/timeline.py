@@ -1,30 +1,20 @@
 """The steps of a training, with what its thread did in each."""
 
-import linecache
-import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
 
 from workshop.diagnosis.measurement import Measurement
-from workshop.diagnosis.user_lines import HotLine, Path, hottest, trunk_of
+from workshop.diagnosis.user_lines import HotLine, Path, hottest, main_lines, trunk_of
 from workshop.noise import Floats
 from workshop.probe.observations import Role
 from workshop.probe.phases import Phase
 from workshop.profiles.stacks import Frame
 from workshop.runs.measured_steps import MeasuredSteps
 
-ENVIRONMENTS = re.compile(
-    r"(^|/)(gym|gymnasium|gymnax|envpool|pettingzoo|dm_control|dm_env|ale_py|procgen|minigrid|brax)/"
-)
-"""The folders of libraries with environments of reinforcement learning."""
-
-STEPS_ENVIRONMENT = re.compile(r"\benv\w*(\[\w+\])?\.(step|reset)\(", re.IGNORECASE)
-"""A line that acts in an environment."""
-
-EVALUATES = re.compile(r"(^|\W|_)(eval|valid|test)", re.IGNORECASE)
-"""A line or a function that acts to evaluate: work whose result the training never uses."""
+LIBRARY: dict[str, str] = {Phase.BACKWARD: "/torch/autograd/", Phase.OPTIMIZER: "/torch/optim/"}
+"""The folder of what a phase is spent in by itself; the script's own lines may be called in it, as by hooks."""
 
 
 @dataclass(frozen=True)
@@ -36,10 +26,8 @@ class StepSample:
     phase: str
     path: Path
     """The frames of user code, outermost first."""
-    is_not_torch: bool
-    """Whether the innermost frame is user code, or of another library than torch."""
-    acts: bool
-    """Whether it acts in an environment of reinforcement learning."""
+    is_own: bool
+    """Whether it is the work of the script's own line, and not that of a backward pass or an optimizer."""
     weight_s: float
 
 
@@ -62,11 +50,11 @@ class Timeline:
         found = []
         for each in observations.of(Role.TRAINING, steps.began_s, steps.ended_s):
             step = min(int(np.searchsorted(ends, each.time_s)), len(ends) - 1)
-            leaf = each.stack[-1].path if each.stack else ""
-            is_not_torch = "/torch/" not in leaf
             frames = observations.user_frames(each.stack)
-            found.append(StepSample(step, each.phase, frames, is_not_torch, _acts(each.stack, frames), each.weight_s))
-        return found
+            is_own = bool(frames) and _is_called_in(each.phase, each.stack, frames[-1])
+            found.append(StepSample(step, each.phase, frames, is_own, each.weight_s))
+        lines = main_lines((each.path, each.weight_s) for each in found)
+        return [replace(each, path=tuple(lines[frame] for frame in each.path)) for each in found]
 
     @cached_property
     def work(self) -> Floats:
@@ -80,7 +68,16 @@ class Timeline:
     @cached_property
     def trunk(self) -> set[tuple[str, str]]:
         """The functions on the way to the backward pass and the optimizer's step: the loop, and what calls it."""
-        return trunk_of(each.path for each in self.samples if each.phase in (Phase.BACKWARD, Phase.OPTIMIZER))
+        return trunk_of(self._of_training)
+
+    @cached_property
+    def _of_training(self) -> list[Path]:
+        """The ways to the backward pass and the optimizer's step."""
+        return [each.path for each in self.samples if each.phase in LIBRARY and not each.is_own]
+
+    def trains_within(self, path: str, first: int, last: int) -> bool:
+        """Return whether backward passes or optimizer steps come from some lines of a file."""
+        return any(each.path == path and first <= (each.line or 0) <= last for way in self._of_training for each in way)
 
     def trains(self, line: HotLine) -> bool:
         """Return whether a line has a library train: backward passes and optimizer steps come from this one line."""
@@ -102,7 +99,8 @@ class Timeline:
     def computes(self, sample: StepSample) -> bool:
         """Return whether this is the computing of a model whose methods the script calls by their names."""
         in_model = any(frame.name == "forward" for frame in sample.path)
-        return sample.phase == Phase.OTHER and (in_model or bool(self.differentiated.intersection(sample.path[-1:])))
+        is_between = sample.phase == Phase.OTHER or (sample.is_own and sample.phase in LIBRARY)
+        return is_between and (in_model or bool(self.differentiated.intersection(sample.path[-1:])))
 
     def hottest(self, samples: list[StepSample]) -> HotLine | None:
         """Return the line that most of the time of some samples goes into."""
@@ -113,10 +111,13 @@ class Timeline:
         return seconds / sum(self.steps.durations_s)
 
 
-def _acts(stack: Path, frames: Path) -> bool:
-    """Return whether a stack acts in an environment, to learn from what comes of it."""
-    lines = [linecache.getline(frame.path, frame.line or 0) for frame in frames]
-    steps = [text for text in lines if STEPS_ENVIRONMENT.search(text)]
-    if any(EVALUATES.search(text) for text in (*steps, *(frame.name for frame in frames))):
-        return False
-    return bool(steps) or any(ENVIRONMENTS.search(frame.path) for frame in stack)
+def _is_called_in(phase: str, stack: Path, innermost: Frame) -> bool:
+    """Return whether a backward pass or an optimizer's step, if it is one, has called the innermost line of the user's.
+
+    It has if it is above that line on the stack, and is not called by it.
+    """
+    if phase not in LIBRARY:
+        return True
+    at = max(number for number, frame in enumerate(stack) if frame == innermost)
+    is_library = [LIBRARY[phase] in frame.path for frame in stack]
+    return any(is_library[:at]) and not any(is_library[at:])

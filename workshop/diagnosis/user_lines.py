@@ -1,16 +1,33 @@
 """Finds the lines of user code that take the most time, from sampled stacks."""
 
-from collections import Counter
+import linecache
+from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
+from functools import cache
 
 from workshop.profiles.stacks import Frame
+from workshop.profiles.statements import Source
 
 MAIN_SHARE = 0.6
 """Share of some time, at least, of a line that is named for all of it, such as one that is called in another."""
 
 Path = tuple[Frame, ...]
 """The frames of user code of a stack, outermost first."""
+
+Place = tuple[str, int]
+"""The path of a file, and the number of the first line of a statement."""
+
+
+@cache
+def source_of(path: str) -> Source:
+    """Return the source of a file, as it is now."""
+    return Source("".join(linecache.getlines(path)))
+
+
+def place_of(frame: Frame) -> Place:
+    """Return where the statement of a frame is."""
+    return frame.path, source_of(frame.path).beginning(frame.line or 0)
 
 
 @dataclass
@@ -74,6 +91,15 @@ def hottest(paths: Iterable[tuple[Path, float]], trunk: Collection[Frame | tuple
         found.append(frame)
         node = child
     return HotLine(tuple(found), node.weight, of_call, beside) if found else None
+
+
+def main_lines(paths: Iterable[tuple[Path, float]]) -> dict[Frame, Frame]:
+    """Return, for each frame in a statement of several lines, the one of them with most time: they are one line."""
+    weights: defaultdict[tuple[str, Place], Counter[Frame]] = defaultdict(Counter)
+    for path, weight in paths:
+        for frame in path:
+            weights[frame.name, place_of(frame)][frame] += weight  # type: ignore[assignment]
+    return {frame: lines.most_common(1)[0][0] for lines in weights.values() for frame in lines}
 
 
 def trunk_of(paths: Iterable[Path]) -> set[tuple[str, str]]:

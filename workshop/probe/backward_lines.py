@@ -6,12 +6,10 @@ next.
 """
 
 import re
-import sys
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
 from time import monotonic  # the script may replace that of the module
-from types import CodeType, FrameType
 from typing import Any
 
 import torch
@@ -20,11 +18,7 @@ from torch import nn
 from workshop.probe.backward_graph import BackwardGraph, roots_of
 from workshop.probe.event_file import EventFile
 from workshop.probe.observations import BackwardPass, WireFrame
-from workshop.probe.stack_sampler import line_of
 from workshop.probe.trials.watcher import Watcher
-
-MANY_TIMES = 16
-"""Fewer calls than this in a forward pass may be the model's successive layers, not a loop."""
 
 _FRAME = re.compile(r'\s*File "(.*)", line (\d+), in (.*)')
 
@@ -41,7 +35,6 @@ class BackwardLines(Watcher):
         super().__init__(events)
         self._step, self._begun = step, False
         self._handles: list[Any] = []
-        self._calls: Counter[tuple[CodeType, int]] = Counter()
 
     def before_model(self, module: nn.Module, inputs: tuple[Any, ...], options: dict[str, Any], times: float) -> None:
         """Have the pass of the first model cut."""
@@ -52,9 +45,6 @@ class BackwardLines(Watcher):
         if not self._begun and not torch.is_anomaly_enabled():
             torch.set_anomaly_enabled(True, check_nan=False)
             self._begun, self._depth = True, 0
-            self._calls.clear()
-            if sys.getprofile() is None:
-                sys.setprofile(self._count)
 
     def end(self) -> None:
         """Give up what was begun, as it was before."""
@@ -64,8 +54,6 @@ class BackwardLines(Watcher):
 
     def _look_no_more(self) -> None:
         torch.set_anomaly_enabled(False)
-        if sys.getprofile() == self._count:
-            sys.setprofile(None)
         while self._handles:
             self._handles.pop().remove()
 
@@ -102,20 +90,8 @@ class BackwardLines(Watcher):
             step=self._step(),
             operations=len(self._stacks),
             parts=tuple((seconds[stack], operations[stack], stack) for stack in seconds | operations),
-            loops=tuple(self._loops()),
         )
         self._begun = False
-
-    def _count(self, frame: FrameType, event: str, _: Any) -> None:
-        """Count a call by the instruction that makes it."""
-        caller = frame.f_back if event == "call" else frame if event == "c_call" else None
-        if caller is not None:
-            self._calls[caller.f_code, caller.f_lasti] += 1
-
-    def _loops(self) -> Iterator[tuple[str, int, int]]:
-        for (code, instruction), times in self._calls.items():
-            if times >= MANY_TIMES:
-                yield code.co_filename, line_of(code, instruction), times
 
     def _enter(self, number: int, _: Any) -> None:
         """Account for the operation before, and go on to the one of this number."""

@@ -16,11 +16,12 @@ from workshop.probe.backward_lines import BackwardLines
 from workshop.probe.batch_meter import BatchMeter
 from workshop.probe.event_file import EventFile
 from workshop.probe.hooks import TrainingHooks
+from workshop.probe.hot_lines import HotLines
 from workshop.probe.listener import Listener, tell
 from workshop.probe.loader_hooks import LoaderHooks
 from workshop.probe.loader_settings import LoaderSettings
 from workshop.probe.memory.variables import attributes_of
-from workshop.probe.messages import LookCloser, SetStage, TryCauses
+from workshop.probe.messages import LookCloser, SetStage, TryCauses, WatchLines
 from workshop.probe.model_calls import ModelCalls
 from workshop.probe.noted_settings import loader_number, note_settings
 from workshop.probe.observations import LoaderIterated
@@ -122,6 +123,8 @@ class StageWatchers(Listener):
             begun += watchers_for(stage.causes, self._events) if isinstance(stage, TryCauses) else ()
             if isinstance(stage, LookCloser) and not self._models.anomaly_mode:
                 begun.append(BackwardLines(self._events, self._step))
+            if isinstance(stage, WatchLines):
+                begun.append(HotLines(self._events, stage.lines))
         except Exception as error:
             self._events.lose(error)
         return begun

@@ -142,6 +142,26 @@ class LookCloser(TryCauses):
 
 
 @dataclass(frozen=True)
+class WatchedLine:
+    """A statement of user code that is watched, with what it reads and writes: names, attributes, entries by index."""
+
+    file: str
+    line: int
+    """The first of its lines."""
+    last: int
+    reads: tuple[str, ...]
+    writes: tuple[str, ...]
+    """"return" is what it returns."""
+
+
+@dataclass(frozen=True)
+class WatchLines(SetStage):
+    """It is watched what some statements are run with, and what they make."""
+
+    lines: tuple[WatchedLine, ...]
+
+
+@dataclass(frozen=True)
 class LookForHolders(SetStage):
     """One more step is recorded by `workshop memory`, with who holds what there is at its end."""
 

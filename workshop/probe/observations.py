@@ -119,8 +119,49 @@ class BackwardPass(Event):
     parts: tuple[tuple[float, int, tuple[WireFrame, ...]], ...]
     """For each stack on which operations were made in the forward pass: the seconds that they took, and their number.
     The stack is empty where torch does not know it."""
-    loops: tuple[tuple[str, int, int], ...]
-    """The lines that have called something many times in the forward pass: path, line, and the number of times."""
+
+
+@dataclass(frozen=True)
+class Operand:
+    """What a statement reads or writes: a tensor, an array, a number, a text, or a container of such."""
+
+    name: str
+    """As in the source, such as "self.table[index]"."""
+    form: str
+    """Such as "float32 [24, 8]", or "list of 24"."""
+    size: int
+    """In bytes; of a container, about."""
+    length: int
+    """The number of its rows, or entries; 0 of what has none."""
+    learned: bool
+    """Whether gradients go to it, or through it; of a module, whether it has weights."""
+    memory: int
+    """The address of what it is a part of, or the whole of; 0 of what is no tensor and no array."""
+    same_run: tuple[int, int]
+    """In how many runs it was the same as in the run before in that step, and of how many this is known."""
+    same_step: tuple[int, int]
+    """The same, as in any run of an earlier step."""
+
+
+@dataclass(frozen=True)
+class LineRuns(Event):
+    """What a statement was run with in some steps, and what it has made."""
+
+    file: str
+    line: int
+    """The first of its lines."""
+    steps: int
+    """The steps, of those that were watched, in which it was run."""
+    runs: int
+    """How often it was run in them."""
+    turns: int
+    """The turns of a loop inside of it, such as a comprehension, or of the loop that it is the head of."""
+    reads: tuple[Operand, ...]
+    writes: tuple[Operand, ...]
+    draws: bool
+    """Whether random numbers were drawn in it."""
+    with_gradients: bool
+    """Whether gradients were switched on in a run."""
 
 
 @dataclass(frozen=True)

@@ -27,9 +27,6 @@ MAX_KEPT = 8
 DRAWS = 5
 """So often the items of a step are drawn anew where its inputs are not the same as those of the first draw."""
 
-SMALL_OPERATORS = 500
-"""The number of operators of a trial that is about how long each takes, however small it is."""
-
 WRITTEN_EVERY_S = 0.5
 """The time between two moments when a process writes the stacks that it has sampled."""
 

@@ -1,6 +1,5 @@
 """The bottlenecks of a script: in loading, in other user code, in computing, at the GPU, in trials."""
 
-from workshop.diagnosis.causes.computing import computing_findings
 from workshop.diagnosis.causes.data_wait import data_wait_findings
 from workshop.diagnosis.causes.gpu import gpu_findings
 from workshop.diagnosis.causes.other_work import other_work_findings
@@ -12,7 +11,7 @@ from workshop.probe.phases import Phase
 
 def findings(measurement: Measurement) -> list[Finding]:
     """Return the bottlenecks, those with the largest potential speedup first."""
-    of_all = (data_wait_findings, other_work_findings, computing_findings, gpu_findings, tried_findings)
+    of_all = (data_wait_findings, other_work_findings, gpu_findings, tried_findings)
     found = [each for of_one in of_all for each in of_one(measurement)]
     shares = {str(phase): measurement.table.share(phase) for phase in Phase}
     return in_order([within_phase(each, shares[each.phase]) if each.phase else each for each in found])

@@ -1,101 +1,127 @@
-"""Many small operators: loops over small tensors, and small modules of the same shapes, one after the other."""
+"""Calls that are made again and again: for the same result, or for each of many rows or modules."""
 
-from workshop.diagnosis.findings import Finding, finding, gain_of
+from collections.abc import Callable
+
+from workshop.diagnosis.findings import MIN_SHARE_OF_STEP, Finding, finding, gain_of
+from workshop.diagnosis.hot_calls import SAME_AGAIN, TINY_OPERATORS, HotCall, HotCalls
 from workshop.diagnosis.measurement import Measurement
-from workshop.diagnosis.samples import Observations
-from workshop.diagnosis.tried import finding_of, tried_changes
-from workshop.diagnosis.user_lines import Path, hottest, trunk_of
+from workshop.diagnosis.timeline import StepSample, Timeline
+from workshop.diagnosis.tried import TriedChange, finding_of, tried_changes
+from workshop.diagnosis.user_lines import MAIN_SHARE, Path, Place, place_of
+from workshop.diagnosis.watched_lines import loop_around, loops_around
 from workshop.probe.cause import Cause
-from workshop.probe.observations import BackwardPass
 from workshop.probe.phases import Phase
-from workshop.probe.settings import SMALL_OPERATORS
 
-TINY_OPERATORS = Cause(
-    "tiny-operators",
-    "{repeated:.0f} of {operations:.0f} operators of a step repeat others in a loop, and most of their time goes into "
-    "the calls, not the numbers: compute with larger tensors in place of the loop.",
-)
 SMALL_MODULES = Cause(
-    "tiny-operators",
+    TINY_OPERATORS.name,
     "Modules of the same shapes are called one after the other, each with small operators: call all of them at once, "
     "with torch.func.stack_module_state and vmap, or with one batched product a layer. Tried: {before_ms:.2f} ms "
     "became {after_ms:.2f}. {results}",
 )
 
-MIN_REPEATED = 300
-"""Operations of a step, at least, that repeat others in a loop, to take time worth saving."""
 
-MAX_SMALL = 2.5
-"""The factor, at most, by which operators take longer than the trial's if they are small."""
+def repeated_calls(timeline: Timeline, samples: list[StepSample]) -> tuple[list[Finding], list[StepSample]]:
+    """Return the calls that make the same again, or are made for each of many rows; and the samples of all others."""
+    calls, found = HotCalls(timeline.measurement.observations), list[Finding]()
+    modules = _small_modules(timeline.measurement)
+    for path, call in calls.paths(timeline, [each for each in samples if each.phase != Phase.DATA_WAIT]):
+        is_same = call.is_same_each_step or call.is_same_each_run
+        if not (is_same or (call.is_on_rows and not _is_of_training(timeline, call))):
+            continue
+        within = _group(timeline, calls, call, samples)
+        is_here = [any(map(within, map(place_of, each.path))) for each in samples]
+        here = [each for each, is_one in zip(samples, is_here, strict=True) if is_one]
+        if timeline.share(sum(each.weight_s for each in here)) < MIN_SHARE_OF_STEP:
+            continue  # it is in a call that is found already
+        samples = [each for each, is_one in zip(samples, is_here, strict=True) if not is_one]
+        if modules and not is_same:
+            found.append(_of_modules(modules, path))
+            modules = None
+        else:
+            found.append(_of_call(timeline, calls, path, call, here, within))
+    return [*found, *([_of_modules(modules, ())] if modules else [])], samples
 
-SHARE_OF_CALLS = 0.72
-"""Share of small operators' time that goes into calls, whatever their size; measured in scripts with such loops."""
+
+def _of_call(
+    timeline: Timeline,
+    calls: HotCalls,
+    path: Path,
+    call: HotCall,
+    here: list[StepSample],
+    within: Callable[[Place], bool],
+) -> Finding:
+    """Return the finding of a call, with the other lines of its loop, or of its function, that do the same."""
+    by_line = dict[int, float]()
+    for each in here:
+        _, line = next(place for place in map(place_of, each.path) if within(place))
+        by_line[line] = by_line.get(line, 0.0) + timeline.share(each.weight_s)
+    alike = [one for one in calls.within(lambda place: within(place) and place[1] in by_line) if one.is_on_rows]
+    as_often = [one for one in alike if one.times >= call.times]
+    clearest = max(as_often, key=lambda one: (one.knows_whole, one.has_rows), default=call)
+    share = by_line.pop(call.place[1])
+    is_same = call.is_same_each_step or call.is_same_each_run
+    cause, words = (SAME_AGAIN, call.same) if is_same else clearest.why_often
+    in_backward = 0.0 if is_same else _in_backward(timeline, within)
+    times = call.times if not call.is_same_each_step else float("inf")
+    part = (share + sum(by_line.values()) + in_backward) * (1.0 - 1.0 / times)
+    phases = {each.phase for each in here}
+    return finding(
+        cause,
+        words,
+        gain=gain_of(1.0, 1.0 - part),
+        phase=phases.pop() if len(phases) == 1 and not in_backward else "",
+        path=path,
+        ms_a_step=(share + in_backward) * timeline.measurement.steps.ms_a_step,
+        share=share + in_backward,
+        beside={number: each for number, each in sorted(by_line.items()) if each >= MIN_SHARE_OF_STEP},
+    )
 
 
-def computing_findings(measurement: Measurement) -> list[Finding]:
-    """Return loops over small tensors: by a trial of the modules in them, or by the number of repeated operators."""
-    for each in tried_changes(measurement):
-        if each.name == "small-modules" and each.has_effect:
-            before_ms, after_ms = each.trial.as_it_is_s * 1e3, each.trial.changed_s * 1e3
-            words = SMALL_MODULES.words.format(before_ms=before_ms, after_ms=after_ms, results=each.results).strip()
-            return [finding_of(each, SMALL_MODULES, words, _loop(measurement))]
-    observations, step_ms = measurement.observations, measurement.undisturbed_ms
-    passes = observations.backward_passes
-    count = len({each.step for each in passes}) or 1
-    operations = sum(each.operations for each in passes) / count
-    repeated = sum(_repeated(observations, each) for each in passes) / count
-    if repeated < MIN_REPEATED:
-        return []
-    both = measurement.table.share(Phase.FORWARD, Phase.BACKWARD)
-    each_ms = both * step_ms / operations
-    small_ms = _saved(observations, "tiny-operators")[0] / SMALL_OPERATORS
-    _, saved = _saved(observations, "once-for-all")
-    slowed = measurement.machine.slows_by if measurement.machine else 1.0  # the trial is too short to be interrupted
-    if not saved and each_ms / slowed < MAX_SMALL * small_ms:
-        saved = SHARE_OF_CALLS
-    part = min(repeated * max(saved * each_ms, small_ms) / step_ms, both)
-    return [
-        finding(
-            TINY_OPERATORS,
-            TINY_OPERATORS.words.format(repeated=repeated, operations=operations),
-            gain=gain_of(1.0, 1.0 - part),
-            phase=Phase.FORWARD,
-            path=_loop(measurement),
-            ms_a_step=part * measurement.steps.ms_a_step,
-            share=part,
-        )
+def _group(timeline: Timeline, calls: HotCalls, call: HotCall, samples: list[StepSample]) -> Callable[[Place], bool]:
+    """Return what tells the lines that make one fault with a call: of its loop or, of what is the same, beside it.
+
+    The loop is the outermost that has most of its time in the one inside of it, and is not that of the training.
+    """
+    path, line = call.place
+    if call.is_same_each_step or not call.is_run_often:
+        return lambda place: place == call.place or calls.are_alike(place, call)
+    first, last, inner_s = line, line, 0.0
+    for loop in loops_around(path, line):
+        here = range(loop.lineno, (loop.end_lineno or 0) + 1)
+        in_loop = (each for each in samples if any(one.path == path and one.line in here for one in each.path))
+        loop_s = sum(each.weight_s for each in in_loop)
+        if inner_s < MAIN_SHARE * loop_s * bool(inner_s) or timeline.trains_within(path, here[0], here[-1]):
+            break
+        first, last, inner_s = here[0], here[-1], loop_s
+    return lambda place: place[0] == path and first <= place[1] <= last
+
+
+def _is_of_training(timeline: Timeline, call: HotCall) -> bool:
+    """Whether the loop in which a statement is run is that of the training, or of the parts of a batch."""
+    loop = loop_around(*call.place) if call.is_run_often else None
+    return loop is not None and timeline.trains_within(call.place[0], loop.lineno, loop.end_lineno or 0)
+
+
+def _in_backward(timeline: Timeline, within: Callable[[Place], bool]) -> float:
+    """Return the share of a step that the backward pass takes for some lines of the forward pass.
+
+    What has no line, such as the start of the first pass, is left out.
+    """
+    observations = timeline.measurement.observations
+    parts = [
+        (each[0], observations.user_frames_of(each[2])) for one in observations.backward_passes for each in one.parts
     ]
+    of_lines = sum(seconds for seconds, frames in parts if any(map(within, map(place_of, frames))))
+    of_all = sum(seconds for seconds, frames in parts if frames)
+    return of_lines / (of_all or 1.0) * timeline.steps.share(Phase.BACKWARD)
 
 
-def _loop(measurement: Measurement) -> Path:
-    """The line of a loop in the forward pass that takes most time."""
-    steps, passes = measurement.steps, measurement.observations.backward_passes
-    trunk = trunk_of(path for path, _ in measurement.user_paths(steps, Phase.OPTIMIZER))
-    paths = list(measurement.user_paths(steps, Phase.FORWARD))
-    loops = {(path, number) for each in passes for path, number, _ in each.loops}
-    in_loops = [each for each in paths if any((frame.path, frame.line) in loops for frame in each[0])]
-    line = hottest(in_loops or paths, trunk)
-    return line.path if line else ()
+def _small_modules(measurement: Measurement) -> TriedChange | None:
+    """Return the trial that called modules of the same shapes at once, if it was faster."""
+    return next((each for each in tried_changes(measurement) if each.name == "small-modules" and each.has_effect), None)
 
 
-def _saved(observations: Observations, name: str) -> tuple[float, float]:
-    """The milliseconds that a trial saved, and their share; 0 if there was no trial or it failed."""
-    trial = observations.trials.get(name)
-    if trial is None or trial.error:
-        return 0.0, 0.0
-    saved_s = max(0.0, trial.as_it_is_s - trial.changed_s)
-    return saved_s * 1e3, saved_s / trial.as_it_is_s
-
-
-def _repeated(observations: Observations, backward: BackwardPass) -> float:
-    """The number of operations that vanish if each loop of user code becomes a single iteration."""
-    loops: dict[tuple[str, int], int] = {}
-    for path, line, times in backward.loops:
-        loops[path, line] = max(times, loops.get((path, line), 1))
-    repeated = 0.0
-    for _, operations, stack in backward.parts:
-        times = max(
-            (loops.get((frame.path, frame.line or 0), 1) for frame in observations.user_frames_of(stack)), default=1
-        )
-        repeated += operations * (1.0 - 1.0 / times)
-    return repeated
+def _of_modules(change: TriedChange, path: Path) -> Finding:
+    before_ms, after_ms = change.trial.as_it_is_s * 1e3, change.trial.changed_s * 1e3
+    words = SMALL_MODULES.words.format(before_ms=before_ms, after_ms=after_ms, results=change.results).strip()
+    return finding_of(change, SMALL_MODULES, words, path)

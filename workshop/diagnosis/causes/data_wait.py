@@ -4,10 +4,11 @@ from functools import partial
 
 from workshop import noise
 from workshop.diagnosis.findings import MIN_GAIN, MIN_SHARE_OF_STEP, Finding, finding, gain_of
+from workshop.diagnosis.hot_calls import HotCalls
 from workshop.diagnosis.loading import LARGE_BATCH, MEGABYTE, MIN_BUSY, Loading, cores, starts_workers, weight
 from workshop.diagnosis.measurement import Measurement
 from workshop.diagnosis.samples import Sample
-from workshop.diagnosis.user_lines import MAIN_SHARE, hottest
+from workshop.diagnosis.user_lines import MAIN_SHARE, HotLine, hottest
 from workshop.probe.cause import Cause
 from workshop.probe.observations import Role
 from workshop.probe.phases import Phase
@@ -18,6 +19,7 @@ SLOW_ITEM = Cause(
     "slow-item",
     "Make this line cheaper, or, where it draws no random numbers, do its work once and keep the result.",
 )
+DRAWS = "It draws random numbers, so that what it makes cannot be kept: make this line cheaper."
 SLOW_COLLATE = Cause(
     "slow-collate",
     "This line joins the items of a batch: do it for all of them at once, or as each is loaded.",
@@ -91,7 +93,7 @@ def _lines(loading: Loading) -> list[Finding]:
         found.append(
             finding(
                 cause,
-                cause.words,
+                _what_it_does(loading, line) or cause.words,
                 gain=gain_of(loading.steps.ms_a_step, _ms_without(loading, whole)),
                 margin=LOADING_MARGIN if loading.measurement.headroom else None,
                 max_gain=loading.max_gain(loading.measurement.headroom),
@@ -105,6 +107,14 @@ def _lines(loading: Loading) -> list[Finding]:
             )
         )
     return found
+
+
+def _what_it_does(loading: Loading, line: HotLine) -> str:
+    """Say what a line was seen to do in the training's process; empty if that says nothing. Workers are not watched."""
+    seen = None if loading.workers else HotCalls(loading.measurement.observations).at(line.frame)
+    if seen and (seen.is_same_each_step or seen.is_same_each_run):
+        return seen.same
+    return DRAWS if seen and seen.seen.draws else ""
 
 
 def _ms_without(loading: Loading, part: float) -> float:

@@ -2,17 +2,20 @@
 
 import ast
 import linecache
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
-from functools import cache
 from itertools import takewhile
 
+from workshop.diagnosis.causes.computing import repeated_calls
 from workshop.diagnosis.causes.growing_steps import growing_steps, may_grow
 from workshop.diagnosis.findings import MEASURED_MARGIN, MIN_SHARE_OF_STEP, Finding, finding, gain_of
+from workshop.diagnosis.hot_calls import HotCalls
 from workshop.diagnosis.measurement import Measurement
 from workshop.diagnosis.samples import Observations
-from workshop.diagnosis.timeline import StepSample, Timeline
-from workshop.diagnosis.user_lines import HotLine, Path
+from workshop.diagnosis.timeline import LIBRARY, StepSample, Timeline
+from workshop.diagnosis.user_lines import HotLine, Path, place_of, source_of
+from workshop.diagnosis.watched_lines import loop_around
 from workshop.probe.cause import Cause
 from workshop.probe.phases import Phase
 from workshop.profiles.stacks import Frame
@@ -21,33 +24,22 @@ FROM_CALL = "estimated from the time of the whole call that the line is in"
 
 OWN_WORK = Cause(
     "own-work",
-    "The training waits while this line runs: make it cheaper, leave it to another process, or do it less often, "
-    "unless the model learns from it.{grows}",
+    "The training waits while this line runs{says}: this is where the time goes.{kept}{grows}",
 )
 OF_LIBRARY = Cause(
     "own-work",
     "The whole training is in this line: the time is what the library that it calls does between the phases, such as "
     "logging and callbacks. Let it do less of that.",
 )
-ROLLOUT = Cause(
-    "own-work",
-    "This makes what the model learns from, {each_ms:.0f} ms {when}, and the training waits for it: make it cheaper. "
-    "To act in several environments at a time changes what it learns from.",
-)
-IN_FORWARD = Cause(
-    "own-work",
-    "No gradient goes through this line, and the next step waits for it: where it depends neither on the weights nor "
-    "on the batch, do it once beforehand; where the model does not use it, do it less often.",
-)
 PERIODIC_WORK = Cause(
     "periodic-work",
-    "This takes {each_ms:.0f} ms {when}: make it cheaper, or do it less often, unless the model learns from it."
-    "{decides}",
+    "This takes {each_ms:.0f} ms {when}{says}. Done less often, less is seen; where the model learns from it, less is "
+    "learned.{kept}{decides}",
 )
 VALIDATION = Cause(
     "periodic-work",
-    "This takes {each_ms:.0f} ms {when}{calls}: do it less often, or less of it, unless a learning rate or the end of "
-    "the training depends on it.{decides}",
+    "This takes {each_ms:.0f} ms {when}{calls}. Done less often, or with less of it, less is seen; a learning rate or "
+    "the end of the training may depend on it.{kept}{decides}",
 )
 
 MAX_SHARE_OF_STEPS = 0.67
@@ -55,9 +47,6 @@ MAX_SHARE_OF_STEPS = 0.67
 
 SEEN_MS = 30.0
 """Milliseconds of a line in a step, at least, with which it is sampled there nearly always."""
-
-MIN_ACTING = 0.2
-"""Share of a line's time, at least, that an environment has if the line makes what the model learns from."""
 
 OF_VALIDATION = ("val_check_interval", "check_val_every_n_epoch", "eval_steps", "eval_strategy")
 OF_OTHER = ("save_steps", "logging_steps", "log_every_n_steps", "save_strategy")
@@ -74,12 +63,29 @@ def other_work_findings(measurement: Measurement) -> list[Finding]:
     rest = [
         each for each in timeline.samples if not named.intersection((frame.path, frame.line) for frame in each.path)
     ]
-    return [*growing, *_between_phases(timeline, rest), *_in_forward(timeline, rest)]
+    repeated, rest = repeated_calls(timeline, rest)
+    found = [*repeated, *_between_phases(timeline, rest), *_in_forward(timeline, rest)]
+    ways = [[(frame.path, frame.line) for frame in each.path] for each in timeline.samples]
+    return [*growing, *(each for each in found if not _is_rest(each, found, ways))]
+
+
+def _is_rest(found: Finding, others: list[Finding], ways: list[list[tuple[str, int | None]]]) -> bool:
+    """Return whether a line has only what is left of its time, besides what it calls and another finding is about."""
+    place = found.file, found.line
+    larger = {(each.file, each.line) for each in others if each.share > found.share} - {place}
+    return any(larger.intersection(way[way.index(place) :]) for way in ways if place in way)
 
 
 def _between_phases(timeline: Timeline, samples: list[StepSample], most: int = 3) -> list[Finding]:
-    """Lines between the phases and of the validation, each in every step or in some; `most` at most."""
-    between = [each for each in samples if each.phase in (Phase.OTHER, Phase.VALIDATION)]
+    """Lines between the phases and of the validation, each in every step or in some; `most` at most.
+
+    A backward pass or an optimizer may have called them, as Lightning has its optimizers call a whole step.
+    """
+    between = [
+        each
+        for each in samples
+        if each.phase in (Phase.OTHER, Phase.VALIDATION) or (each.is_own and each.phase in LIBRARY)
+    ]
     ahead = [replace(each, path=_before_model(each.path)) for each in between if not timeline.computes(each)]
     found: list[Finding] = []
     for _ in range(most):
@@ -89,12 +95,31 @@ def _between_phases(timeline: Timeline, samples: list[StepSample], most: int = 3
         here = [each for each in ahead if line.frame in each.path]  # whoever has called it
         ahead = [each for each in ahead if line.frame not in each.path]
         elsewhere = sum(each.weight_s for each in here if not line.holds(each.path))
-        line = replace(line, weight=line.weight + elsewhere, of_call=line.of_call + elsewhere)
+        beside = _beside(timeline, line, ahead)
+        ahead = [each for each in ahead if not beside.keys() & set(each.path)]
+        of_call = max(line.of_call, line.weight + sum(beside.values())) + elsewhere
+        line = replace(line, weight=line.weight + elsewhere, of_call=of_call, beside=beside)
         found.append(_finding_of(timeline, line, here))
     decided = [each.decided_in if each.phase == Phase.VALIDATION else None for each in found]
     return [  # one for each validation
         each for number, each in enumerate(found) if not decided[number] or decided[number] not in decided[:number]
     ]
+
+
+def _beside(timeline: Timeline, line: HotLine, samples: list[StepSample]) -> dict[Frame, float]:
+    """Return the time of the other lines of the same call or, of a function that trains, of the same loop."""
+    name, path, at = line.frame.name, line.frame.path, line.frame.line or 0
+    loop = loop_around(*place_of(line.frame))
+    first, last = (loop.lineno, loop.end_lineno or 0) if loop else (at, at)
+    if (name, path) not in timeline.trunk:
+        first, last = 1, len(source_of(path).lines)
+    elif timeline.trains_within(path, first, last):
+        return {}
+    found: Counter[Frame] = Counter()
+    for sample in samples:
+        for frame in [each for each in sample.path if (each.name, each.path) == (name, path)][:1]:
+            found[frame] += sample.weight_s if first <= (frame.line or 0) <= last else 0.0  # type: ignore[assignment]
+    return dict(+found)
 
 
 def _before_model(path: Path) -> Path:
@@ -107,13 +132,13 @@ def _finding_of(timeline: Timeline, line: HotLine, samples: list[StepSample]) ->
     steps, within = timeline.steps, {each.step for each in samples}
     each_ms = line.weight / len(within) * 1e3
     validates = sum(each.weight_s for each in samples if each.phase == Phase.VALIDATION) > line.weight / 2
-    acts = sum(each.weight_s for each in samples if each.acts) > MIN_ACTING * line.weight
+    calls = HotCalls(timeline.measurement.observations)
+    seen = calls.at(line.frame)
     is_seldom = len(within) <= MAX_SHARE_OF_STEPS * steps.count and each_ms > SEEN_MS
+    is_seldom &= not calls.is_in_each_step(line.frame)
     cause = VALIDATION if validates else PERIODIC_WORK if is_seldom else OWN_WORK
     if timeline.trains(line) and not validates:
         cause = OF_LIBRARY
-    elif acts:
-        cause = ROLLOUT
     decides, spent_s, of_call_s = None, line.weight, line.of_call
     if cause in (VALIDATION, PERIODIC_WORK):
         decides = decided_by(timeline.measurement.observations, line.path, validates)
@@ -123,6 +148,8 @@ def _finding_of(timeline: Timeline, line: HotLine, samples: list[StepSample]) ->
         of_period = _of_whole_periods(timeline, samples)
         spent_s, of_call_s = of_period * spent_s, of_period * of_call_s
     words = cause.words.format(
+        says=seen.says if seen else "",
+        kept=calls.kept_behind(line.frame),
         each_ms=each_ms,
         when=_when(within, steps.count, is_seldom),
         calls=_calls(timeline, line),
@@ -136,11 +163,26 @@ def _finding_of(timeline: Timeline, line: HotLine, samples: list[StepSample]) ->
         gain=gain_of(1.0, 1.0 - timeline.share(of_call_s)),
         basis=FROM_CALL,
         margin=MEASURED_MARGIN if validates and decides else None,
-        phase=Phase.VALIDATION if validates else Phase.OTHER,
+        phase=Phase.VALIDATION if validates else _main_phase(samples),
         path=line.path,
         ms_a_step=spent_s / steps.count * 1e3,
         share=timeline.share(spent_s),
+        beside=_shares(timeline, line),
     )
+
+
+def _main_phase(samples: list[StepSample]) -> str:
+    """Return the phase that most time of some samples counts to."""
+    weights: Counter[str] = Counter()
+    for each in samples:
+        weights[each.phase] += each.weight_s  # type: ignore[assignment]
+    return weights.most_common(1)[0][0]
+
+
+def _shares(timeline: Timeline, line: HotLine) -> dict[int, float]:
+    """Return the shares of the other lines of a call or a loop, by their numbers."""
+    shares = {frame.line or 0: timeline.share(weight) for frame, weight in line.beside.items()}
+    return {number: share for number, share in sorted(shares.items()) if share >= MIN_SHARE_OF_STEP}
 
 
 def _when(within: set[int], count: int, is_seldom: bool) -> str:
@@ -182,29 +224,32 @@ def _of_whole_periods(timeline: Timeline, samples: list[StepSample]) -> float:
 
 
 def _in_forward(timeline: Timeline, samples: list[StepSample]) -> list[Finding]:
-    """Lines of a forward pass that make nothing which is differentiated, and are no operators of torch."""
-    differentiated = timeline.differentiated
-    if not differentiated:
+    """The line of a forward pass that most time goes into without weights: what it makes has no gradient."""
+    calls = HotCalls(timeline.measurement.observations)
+    ahead = list[StepSample]()
+    for each in samples:
+        seen = [(number, calls.at(frame)) for number, frame in enumerate(each.path, start=1)]
+        first = next((number for number, call in seen if call and call.has_no_weights), None)
+        if each.phase == Phase.FORWARD and first:
+            ahead.append(replace(each, path=each.path[:first]))
+    line = timeline.hottest(ahead)
+    if line is None or timeline.share(line.weight) < MIN_SHARE_OF_STEP:
         return []
-    samples = [
-        each
-        for each in samples
-        if each.phase == Phase.FORWARD and each.is_not_torch and each.path and each.path[-1] not in differentiated
-    ]
-    line = timeline.hottest(samples)
-    share = timeline.share(line.weight) if line else 0.0
-    if line is None or share < MIN_SHARE_OF_STEP:
-        return []
+    line = replace(line, beside=_beside(timeline, line, [each for each in ahead if line.frame not in each.path]))
+    seen_here = calls.at(line.frame)
     return [
         finding(
-            IN_FORWARD,
-            IN_FORWARD.words,
-            gain=gain_of(1.0, 1.0 - timeline.share(line.of_call)),
+            OWN_WORK,
+            OWN_WORK.words.format(
+                says=seen_here.says if seen_here else "", kept=calls.kept_behind(line.frame), grows=""
+            ),
+            gain=gain_of(1.0, 1.0 - timeline.share(line.weight + sum(line.beside.values()))),
             basis=FROM_CALL,
             phase=Phase.FORWARD,
             path=line.path,
             ms_a_step=line.weight / timeline.steps.count * 1e3,
-            share=share,
+            share=timeline.share(line.weight),
+            beside=_shares(timeline, line),
         )
     ]
 
@@ -233,18 +278,9 @@ def decided_by(observations: Observations, path: Path, validates: bool) -> Frame
     return None
 
 
-@cache
-def _tree(path: str) -> ast.Module | None:
-    try:
-        return ast.parse("".join(linecache.getlines(path)))
-    except (SyntaxError, ValueError):
-        return None
-
-
 def _condition(path: str, line: int) -> int | None:
     """Return the line of the innermost condition on a count of steps that a line is run under."""
-    tree = _tree(path)
-    found = [each for each in _conditions(tree, line) if _counts(each.test)] if tree else []
+    found = [each for each in _conditions(source_of(path).tree, line) if _counts(each.test)]
     return max((each.lineno for each in found), default=None)
 
 
@@ -272,7 +308,6 @@ def _counts(test: ast.expr) -> bool:
 
 def _keyword(path: str, line: int, names: tuple[str, ...]) -> int | None:
     """Return the line of the first of these arguments in a call that begins at a line, or goes over it."""
-    tree = _tree(path)
-    calls = [each for each in ast.walk(tree) if isinstance(each, ast.Call) and _holds(each, line)] if tree else []
+    calls = [each for each in ast.walk(source_of(path).tree) if isinstance(each, ast.Call) and _holds(each, line)]
     lines = {keyword.arg: keyword.value.lineno for call in calls for keyword in call.keywords}
     return next((lines[name] for name in names if name in lines), None)

@@ -1,4 +1,4 @@
-"""Many small operators: how long each takes at least, and loops over rows or modules with all of them at once."""
+"""Modules of the same shapes that are called one after the other, and all of them at once."""
 
 import copy
 from collections import Counter, defaultdict
@@ -12,23 +12,16 @@ from torch.func import functional_call, stack_module_state, vmap
 
 from workshop.probe.backward_graph import nodes_below
 from workshop.probe.cause import Extent, Moment, TriedCause
-from workshop.probe.internals import tree_leaves, tree_map
 from workshop.probe.optimizers import owner_of
 from workshop.probe.phases import COMPUTING
-from workshop.probe.settings import SMALL_OPERATORS
 from workshop.probe.trials.copies import (
     copied_model,
     copied_optimizer,
     drop_hooks,
-    ensure_room,
     one_thread,
-    sum_of_trained,
 )
 from workshop.probe.trials.trial_race import NothingToTryError, Pass
 from workshop.probe.trials.watcher import of_model
-
-MANY_CALLS = 16
-"""Calls of a module in a pass, at least, of a loop over small things."""
 
 MANY_MODULES = 8
 """Modules of the same shapes, at least, that are worth calling at once."""
@@ -69,73 +62,6 @@ def _calls(model: nn.Module, inputs: Any, options: Any) -> list[_ModuleCall]:
     for each in model.modules():
         drop_hooks(each)
     return calls
-
-
-@of_model(TriedCause("tiny-operators", phases=(), moment=Moment.CLOSER_LOOK))
-def tiny_operators(*_: Any) -> Iterator[Pass]:
-    """A small layer, in a loop over rows and for all of them at once; for each row there are five operators."""
-    layer = nn.Sequential(nn.Linear(16, 16), nn.ReLU())
-    rows = torch.randn(SMALL_OPERATORS // 5, 8, 16, requires_grad=True)
-    with one_thread():
-        yield lambda: torch.stack([layer(rows[number]) * 0.5 for number in range(len(rows))]).sum().backward()
-        yield lambda: (layer(rows) * 0.5).sum().backward()
-
-
-# A module that is called in a loop over rows
-
-
-@of_model(TriedCause("once-for-all", phases=(), moment=Moment.CLOSER_LOOK))
-def once_for_all(model: nn.Module, inputs: Any, options: Any) -> Iterator[Pass]:
-    """The modules that a pass calls many times: as often as it does, and once with all of the rows."""
-    repeated = _repeated_calls(_calls(copied_model(model), inputs, options))
-    if not repeated:
-        raise NothingToTryError(f"it calls no module {MANY_CALLS} times")
-    for _, given, times in repeated:  # all rows, their gradients, and what comes of both
-        ensure_room((each for each in tree_leaves(given) if isinstance(each, torch.Tensor)), 4 * times)
-    once = [(module, _rows(module, given, times), 1) for module, given, times in repeated]
-    with one_thread():
-        yield lambda: _calls_and_backward(repeated)
-        yield lambda: _calls_and_backward(once)
-
-
-def _calls_and_backward(calls: list[tuple[nn.Module, tuple[Any, ...], int]]) -> None:
-    """Call each module its number of times, then run backward from the sum of all outputs."""
-    outputs = [module(*given) for module, given, times in calls for _ in range(times)]
-    sum_of_trained(outputs).backward()
-
-
-def _repeated_calls(calls: Sequence[_ModuleCall]) -> list[tuple[nn.Module, tuple[Any, ...], int]]:
-    """Return the outermost modules that are called many times in a pass, what they are given first, and how often."""
-    times = Counter(each.module for each in calls)
-    first = {each.module: each for each in reversed(calls)}
-    return [
-        (module, _rows(module, first[module].inputs, 1), count)
-        for module, count in times.items()
-        if count >= MANY_CALLS and all(times[outer] < MANY_CALLS for outer in first[module].within)
-    ]
-
-
-def _rows(module: nn.Module, given: tuple[Any, ...], times: int) -> tuple[Any, ...]:
-    """Return a module's inputs, repeated `times` times in a single batch.
-
-    A recurrent module gets one series and no state. A module that is given a single row gets a batch of them.
-    """
-    recurrent = isinstance(module, (nn.RNNBase, nn.RNNCellBase))
-    along = 1 if isinstance(module, nn.RNNBase) and module.batch_first else 0
-
-    def repeat(leaf: Any) -> Any:
-        if not isinstance(leaf, torch.Tensor):
-            return leaf
-        leaf = leaf.detach()
-        if times > 1 and leaf.ndim == 1 and leaf.is_floating_point():  # a single row, without a batch
-            leaf = leaf[None]
-        rows = torch.cat([leaf] * times, along) if leaf.ndim else leaf
-        return rows.requires_grad_(leaf.is_floating_point())
-
-    return tree_map(repeat, given[:1] if recurrent else given)
-
-
-# Modules of the same shapes that are called one after the other
 
 
 @of_model(TriedCause("small-modules", phases=COMPUTING, moment=Moment.CLOSER_LOOK, extent=Extent.PASSES_OR_ALL))
