@@ -143,6 +143,19 @@ def test_what_is_off_with_the_same_draws(original: Draw, candidate: Draw, kind: 
     assert (reason.kind, reason.figures["count"]) == (ItemReason.OFF, ITEMS * STEPS)
 
 
+def test_with_draws_that_are_known_to_be_the_same_one_step_of_few_items_tells() -> None:
+    """By itself, that so few are nearest to what their seeds make may be chance."""
+    made_of_few = [
+        MadeAnew(items=4, is_seeded=True, nearest=3, varies=True, errors=errors, by_chance=0.1)
+        for errors in ([0.9, 0.5, 1.2, 0.8], [0.01, 0.02, 0.01, 0.02])
+    ]
+    grey, exact = (Ledger(recomputed=[Recomputation(made=each)]) for each in made_of_few)
+    assert list(check_made_anew(Ledger(), grey, draws_are_known=True)) == []
+    [reason] = check_made_anew(Ledger(), grey, draws_are_known=True, draws_are_shared=True)
+    assert (reason.kind, reason.is_unseen) == (ItemReason.OFF, False)
+    assert list(check_made_anew(Ledger(), exact, draws_are_known=True, draws_are_shared=True)) == []
+
+
 def test_what_is_kept_as_bytes_is_made_alike() -> None:
     candidate = Ledger(
         recomputed=[Recomputation(made=each) for each in made(rolled, rolled_and_as_bytes, 1, same_seed=True)]

@@ -81,8 +81,8 @@ class Bench(RunningScripts):
 
         If there was a race, its beginning and its end are given.
         """
-        original, candidate = self.ledgers = self.original_ledger(), self.ledger()
-        self._compute_again(original, candidate)
+        self._compute_again()
+        original, candidate = self.ledgers = self._ledgers()
         complaints = [*self.also(original, candidate, self.samples.files), *self._differences(original, candidate)]
         if not complaints and (fewest := min(self.steps_taken)) < self.steps:
             complaints = [RefereeReason.FEWER_STEPS(candidate=fewest, original=self.steps)]
@@ -98,25 +98,34 @@ class Bench(RunningScripts):
             return found
         return [*found, *check_without_gradients(original, candidate)]
 
-    def _compute_again(self, original: Ledger, candidate: Ledger) -> None:
-        """Have the original recompute what it has not recomputed yet, and enter all of it into the ledgers."""
+    def _compute_again(self) -> None:
+        """Have the original recompute what it has not recomputed yet."""
         plan, ours, theirs = self.plan, self.samples_of_original, self.samples
-        if plan:
-            original.recomputed = ours.results
-        if not any(each.error for each in original.recomputed):
+        if not self._fails_itself:
             theirs.take(self.original)
             if plan and (ours.unsettled or theirs.unsettled):
                 self.say(f"running {self.contest.original_name} again, to take steps at the same number")
                 with self.contest.script(self.contest.original) as again:
                     step_s = self.original.step_s
                     take_at_same_number(again, [ours, theirs], lambda steps: steps * step_s <= plan.left_s)
-                original.recomputed = ours.results
-            candidate.recomputed = theirs.results
+        for script in (self.original, *self.ranks.scripts):
+            self._repeated |= self.original.repeat(set(script.recorded_transforms()) - self._repeated.keys())
+
+    @property
+    def _fails_itself(self) -> bool:
+        """Whether the original cannot take its own steps again; in a part, it is known that it can."""
+        return self.plan is not None and any(each.error for each in self.samples_of_original.results)
+
+    def _ledgers(self) -> tuple[Ledger, Ledger]:
+        """Read what both scripts have done, with what the original has recomputed."""
+        original, candidate = self.original_ledger(), self.ledger()
+        original.recomputed = self.samples_of_original.results if self.plan else []
+        candidate.recomputed = [] if self._fails_itself else self.samples.results
         candidate.replaced_clocks = sorted(self.replaced_clocks)
         for ledger, scripts in (original, [self.original]), (candidate, self.ranks.scripts):
-            for script in scripts:
-                self._repeated |= self.original.repeat(set(script.recorded_transforms()) - self._repeated.keys())
-                ledger.repeated += [each for path, each in self._repeated.items() if path.parent == script.folder]
+            folders = [script.folder for script in scripts]
+            ledger.repeated += [each for path, each in self._repeated.items() if path.parent in folders]
+        return original, candidate
 
     def _of_candidate_alone(self, complaints: Sequence[Reason], original: Ledger, epochs: int) -> list[Reason]:
         """Run the original again, and mark each complaint that it draws as well: such a complaint proves nothing."""

@@ -100,6 +100,18 @@ def draws_are_known(original: Ledger, candidate: Ledger) -> bool:
     return bool(names) and names <= _drawn(candidate).keys()
 
 
+def draws_are_shared(original: Ledger, candidate: Ledger) -> bool:
+    """Return whether items that were asked for with a seed were drawn as the original does it with the same seed.
+
+    Then each of its random transforms has begun with the same random states, as many as there are such items.
+    """
+    made = [each.made for each in candidate.recomputed if each.made and each.made.is_seeded]
+    items, names = sum(each.items for each in made), _drawn(original).keys()
+    ours, theirs = ({(each.name, each.draw) for each in of} for of in (original.drawn_anew, candidate.draws))
+    shared = Counter(name for name, _ in ours & theirs)
+    return bool(items and names) and all(shared[name] >= items for name in names)
+
+
 def _drawn(ledger: Ledger) -> Counter[str]:
     """Count the pictures that each random transform was applied to."""
     drawn: Counter[str] = Counter()

@@ -47,18 +47,21 @@ class ItemReason(ReasonKind):
     )
 
 
-def check_made_anew(original: Ledger, candidate: Ledger, draws_are_known: bool = False) -> Iterator[Reason]:
+def check_made_anew(
+    original: Ledger, candidate: Ledger, draws_are_known: bool = False, draws_are_shared: bool = False
+) -> Iterator[Reason]:
     """Check that the inputs of recorded steps are the same, or drawn alike, if those of the original's own are.
 
-    `draws_are_known` tells whether it is seen that all which the original draws for an item is drawn by the candidate.
+    `draws_are_known` tells whether it is seen that all which the original draws for an item is drawn by the candidate,
+    and `draws_are_shared` whether it is seen that these draws are the same for the same seed and index.
     """
     made = _compared(candidate.recomputed)
     if not made or any(_differences(_compared(original.recomputed))):
         return
-    if found := [*_differences(made)]:
+    if found := [*_differences(made, draws_are_shared)]:
         off = {} if draws_are_known else {ItemReason.OFF: ItemReason.OFF_IN_PART}
         found = [off[each.kind](each) if each.kind in off else each for each in found]
-        is_known = math.prod(each.by_chance for each in made) < MAX_BY_CHANCE_IF_OTHERS
+        is_known = draws_are_shared or math.prod(each.by_chance for each in made) < MAX_BY_CHANCE_IF_OTHERS
         yield min(found, key=lambda each: each.is_unseen) if is_known else ItemReason.OTHER_ITEMS()
     elif _is_in_part(made):
         yield ItemReason.SAME_IN_PART()
@@ -74,7 +77,7 @@ def _compared(recomputed: Sequence[Recomputation]) -> list[MadeAnew]:
     return [each.made for each in recomputed if each.made and not each.made.error]
 
 
-def _differences(made: Sequence[MadeAnew]) -> Iterator[Reason]:
+def _differences(made: Sequence[MadeAnew], draws_are_shared: bool = False) -> Iterator[Reason]:
     """Yield what shows that inputs are others than those of the same items."""
     items, same = (sum(getattr(each, name) for each in made) for name in ("items", "same"))
     if items - same <= MAX_BY_CHANCE * items:
@@ -84,7 +87,7 @@ def _differences(made: Sequence[MadeAnew]) -> Iterator[Reason]:
         yield ItemReason.OTHER_INPUTS(count=others, items=items)
         return
     seeded = _seeded(made)
-    if _draws_are_the_same(seeded) and not _is_in_part(made):
+    if draws_are_shared or (_draws_are_the_same(seeded) and not _is_in_part(made)):
         items = sum(each.items for each in seeded)
         wrong = [error for each in seeded for error in each.errors if error > SAME_DRAW]
         if len(wrong) <= MAX_BY_CHANCE * items:

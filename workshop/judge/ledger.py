@@ -46,6 +46,8 @@ class Ledger:
     reads: list[PhotoRead] = field(default_factory=list)
     draws: list[PicturesDrawn] = field(default_factory=list)
     """What its random transforms began to draw with."""
+    drawn_anew: list[PicturesDrawn] = field(default_factory=list)
+    """The same, as items were made anew for the judge."""
     batches: list[BatchDrawn] = field(default_factory=list)
     """The batches that it loaded, and drew something for."""
     steps: list[StepTaken] = field(default_factory=list)
@@ -99,7 +101,7 @@ class Ledger:
                 case PhotoRead():
                     ledger.reads.append(event)
                 case PicturesDrawn():
-                    ledger.draws.append(event)
+                    (ledger.drawn_anew if event.is_anew else ledger.draws).append(event)
                 case BatchDrawn():
                     ledger.batches.append(event)
                 case StepTaken():

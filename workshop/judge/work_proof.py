@@ -14,7 +14,7 @@ from statistics import mean
 import numpy as np
 
 from workshop.judge.asked_proof import check_asked
-from workshop.judge.draw_proof import DRAW_CHECKS, draws_are_known
+from workshop.judge.draw_proof import DRAW_CHECKS, draws_are_known, draws_are_shared
 from workshop.judge.input_proof import check_inputs
 from workshop.judge.inputs import may_be_alike
 from workshop.judge.item_proof import check_made_anew
@@ -151,8 +151,9 @@ def differences(
         *check_items(*both, items),
     ]
     if not complaints:  # what follows would only repeat these
-        are_known = items > 0 and draws_are_known(*both)  # a script of one's own may draw more than transforms do
-        complaints = [*check_reads(*both, wasted_time_s), *check_made_anew(*both, are_known)]
+        # A script of one's own may draw more than transforms do.
+        draws = [items > 0 and are_so(*both) for are_so in (draws_are_known, draws_are_shared)]
+        complaints = [*check_reads(*both, wasted_time_s), *check_made_anew(*both, *draws)]
         for check in (*DRAW_CHECKS, check_progress, check_recomputed, check_written):
             complaints += check(*both)
         for check in ITEM_CHECKS:

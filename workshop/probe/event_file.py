@@ -36,15 +36,19 @@ class EventFile:
 
     It runs inside of the script's own calls, such as `open`, which must not fail because of it. What cannot be noted is
     lost, and that is told to whoever reads the events.
+
+    Args:
+        folder: where the files are.
+        also_muted: whether something is noted, too, that is not the script's own work.
     """
 
-    def __init__(self, folder: str) -> None:
-        self.folder = folder
+    def __init__(self, folder: str, also_muted: bool = False) -> None:
+        self.folder, self._also_muted = folder, also_muted
         self._pid, self._file = 0, -1
 
     def write(self, kind: type[Event], **fields: Any) -> None:
         """Append an event of the present time and thread, in one piece: other threads may do the same."""
-        if _is_muted:
+        if _is_muted and not self._also_muted:
             return
         try:
             pid = os.getpid()

@@ -110,6 +110,8 @@ class PicturesDrawn(Event):
     """The transform's."""
     rank: int = 0
     """The rank that it was applied on, where what several have done is joined."""
+    is_anew: bool = False
+    """Whether it is no work of the script, but of who makes its items anew."""
 
 
 @dataclass(frozen=True)

@@ -192,7 +192,9 @@ def _is_same(ours: torch.Tensor, theirs: torch.Tensor) -> torch.Tensor:
 def _errors(recorded: Rows, first: Rows) -> torch.Tensor:
     """Return how far each item is off: of the input that is off most, relative to the deviation of all its values."""
     pairs = [(ours, theirs) for ours, theirs in zip(recorded, first, strict=True) if ours.shape == theirs.shape]
-    off = [(ours - theirs).square().mean(1).sqrt() / theirs.std().clamp_min(1e-12) for ours, theirs in pairs]
+    off = [
+        (ours - theirs).square().mean(1).sqrt() / theirs.std(correction=0).clamp_min(1e-12) for ours, theirs in pairs
+    ]
     return torch.stack([*off, torch.zeros(len(first[0]), dtype=torch.float64)]).amax(0)
 
 
@@ -207,7 +209,7 @@ def _nearest(recorded: Rows, *draws: Rows) -> torch.Tensor:
 
 
 def _centred(values: torch.Tensor) -> torch.Tensor:
-    return (values - values.mean()) / values.std().clamp_min(1e-12)
+    return (values - values.mean()) / values.std(correction=0).clamp_min(1e-12)
 
 
 def _chance_if_others(one: Rows, other: Rows) -> float:
@@ -309,10 +311,10 @@ def _looks(draws: Sequence[list[tuple[torch.Tensor, torch.Tensor]]]) -> dict[str
 def _equal(values: torch.Tensor) -> torch.Tensor:
     """Return which share of its values each item has in common with some of the same draw: but for rounding, if any."""
     others, is_whole = values[:, :MAX_OTHERS, None], bool((values == values.round()).all())
-    rounding = 0.0 if is_whole else ROUNDED * float(values.std())
+    rounding = 0.0 if is_whole else ROUNDED * float(values.std(correction=0))
     shared = [(others[:, number] - values).abs() <= rounding for number in range(others.shape[1])]
     return torch.stack([each.double().mean(2) for each in shared], 2)
 
 
 def _standard(values: torch.Tensor) -> torch.Tensor:
-    return values / values.std().clamp_min(1e-12)
+    return values / values.std(correction=0).clamp_min(1e-12)

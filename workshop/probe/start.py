@@ -98,7 +98,7 @@ def _judge(config: ProbeConfig, judged: JudgedRun) -> None:
         temporary = os.environ.get("TMPDIR", "/tmp")
         opened_files.watch_writes([folder, os.getcwd(), temporary], events)
     after_import("torchvision.io.image", opened_files.audit_read_file)
-    _after("torchvision.transforms.v2", lambda v2: _probe("transforms").watch_transforms(v2, events), folder)
+    _after("torchvision.transforms.v2", lambda v2: _probe("transforms").watch_transforms(v2, folder), folder)
     judge = claim(config)
     if judge:
         _after("torch", lambda _: _probe("evidence").EvidenceRecorder(config, judge, events).hooks.install(), folder)

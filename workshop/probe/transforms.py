@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from workshop.probe.event_file import EventFile
+from workshop.probe.event_file import EventFile, is_muted
 from workshop.probe.events import PicturesDrawn
 from workshop.probe.repeated_transforms import TransformRecorder, settings_of
 
@@ -22,9 +22,9 @@ _PLAIN = (int, float, str, tuple, list, Enum)
 """The classes of settings that are the same in another process."""
 
 
-def watch_transforms(v2: Any, events: EventFile) -> None:
-    """Watch every transform of torchvision, given its module torchvision.transforms.v2."""
-    recorder = TransformRecorder(events.folder)
+def watch_transforms(v2: Any, folder: str) -> None:
+    """Watch every transform of torchvision, given torchvision.transforms.v2; where items are made anew, too."""
+    events, recorder = EventFile(folder, also_muted=True), TransformRecorder(folder)
     watch_calls(v2.Transform, events, recorder)
     v1 = sys.modules["torchvision.transforms"]  # the parent of v2, which is loaded before it
     for name in v1.transforms.__all__ + v1.autoaugment.__all__:
@@ -41,7 +41,8 @@ def watch_calls(of: type, events: EventFile, recorder: TransformRecorder) -> Non
         if inputs and name.startswith(RANDOM) and (pictures := _pictures(inputs[0])):
             settings = {name: _as_text(of) for name, of in settings_of(transform).items() if isinstance(of, _PLAIN)}
             about = {"pictures": pictures, "size": _size(inputs[0]), "settings": settings}
-            events.write(PicturesDrawn, name=name, draw=next_numbers(), **about)
+            about |= {"draw": next_numbers(), "is_anew": is_muted()}
+            events.write(PicturesDrawn, name=name, **about)
             is_alone = len(inputs) == 1 and not options  # nothing but the picture
             begun = recorder.chosen(inputs[0]) if is_alone and not hasattr(transform, "transforms") else None
         result = nn.Module.__call__(transform, *inputs, **options)
