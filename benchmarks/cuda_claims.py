@@ -208,7 +208,7 @@ def pinned_memory(place: Place) -> Found:
         return Found(f"not tried: {tried[0]['error'] if tried else 'no copies that take time'}", None, {"slow": slow})
     found = [each for each in slow["findings"] if each["cause"] == "pageable-copy"]
     reached = ms_a_step(slow) / ms_a_step(fast)
-    limits = (found[0]["gain_low"], found[0]["gain"]) if found else (tried[0]["gain"],) * 2
+    limits = (found[0]["gain_low"] or 1.0, found[0]["gain"]) if found else (tried[0]["gain"],) * 2
     says = f"tried: {limits[0]:.2f}x to {limits[1]:.2f}x; with pinned memory the script is {reached:.2f}x faster"
     met = limits[0] / 1.05 <= reached <= limits[1] * 1.05
     return Found(says, met, {"tried": tried[0], "findings": found, "reached": reached})

@@ -44,14 +44,17 @@ def test_the_readme_counts_what_there_is() -> None:
 
 
 @pytest.mark.parametrize(
-    ("reached", "close", "too_much"),
-    [(3.0, True, False), (5.1, True, False), (5.3, False, False), (1.6, True, False), (1.5, False, True)],
+    ("low", "reached", "close", "too_much"),
+    [
+        *((2.0, 3.0, True, False), (2.0, 5.1, True, False), (2.0, 5.3, False, False), (2.0, 1.6, True, False)),
+        *((2.0, 1.5, False, True), (None, 2.1, True, False), (None, 1.9, False, True), (None, 5.1, True, False)),
+    ],
 )
-def test_a_gain_is_right_if_the_twins_is_about_in_its_range(
-    reached: float, close: bool, too_much: bool, monkeypatch: pytest.MonkeyPatch
+def test_a_gain_is_right_if_the_twins_is_about_in_its_range_or_not_far_below_a_limit(
+    low: float | None, reached: float, close: bool, too_much: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.syspath_prepend(BENCHMARKS)
-    tried = importlib.import_module("diagnosis").Tried("a", "own-work", True, True, 4.0, reached, [{"gain_low": 2.0}])
+    tried = importlib.import_module("diagnosis").Tried("a", "own-work", True, True, 4.0, reached, [{"gain_low": low}])
     assert (tried.close, tried.too_much) == (close, too_much)
 
 

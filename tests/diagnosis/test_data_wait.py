@@ -176,6 +176,26 @@ def test_a_difference_that_cannot_explain_the_gain_is_no_reason_to_drop_it() -> 
     assert found.gain == pytest.approx(192.1 / 7.5, rel=0.1)
 
 
+def test_epochs_are_compared_with_epochs() -> None:
+    """The pause of each epoch is spread over three of 24 steps: among the steps, it looks like noise."""
+    epoch_s = (0.4, 0.7, 0.3, *(0.107,) * 21)
+    durations_s = epoch_s[3:] + 4 * epoch_s
+    step_ms = 1e3 * sum(durations_s) / len(durations_s)
+    blocks = tuple(1e3 * sum(durations_s[at : at + 4]) / 4 / step_ms for at in range(0, len(durations_s) - 3, 4))
+    phases_ms = {Phase.DATA_WAIT: step_ms - 100, Phase.FORWARD: 100.0}
+    blocks_ms = tuple({str(Phase.FORWARD): scatter * step_ms} for scatter in blocks)
+    as_it_is = made_steps(phases_ms, len(durations_s), batches=117, blocks_ms=blocks_ms, durations_s=durations_s)
+    tried = {workers: steps(7, 100, scatters=(1.0, 1.01) * 10) for workers in (2, 4)}
+    measurement = measured(as_it_is, steps(0, 100), tried, workers=2)
+    (first,) = measurement.observations.iterated
+    begins_s = [sum(durations_s[: 21 + 24 * number]) + 0.01 for number in range(4)]
+    for count, causes in ((4, ["worker-restarts"]), (0, [])):
+        began = [replace(first, t=time_s, settings=LoaderSettings(2)) for time_s in begins_s[:count]]
+        observations = replace(measurement.observations, iterated=began or [first])
+        found = diagnose(replace(measurement, observations=observations)).findings
+        assert [each.cause for each in found if each.measured] == causes
+
+
 def test_the_other_lines_of_the_function_are_named(capsys: pytest.CaptureFixture[str]) -> None:
     found = diagnose(measured(steps(80, 20), steps(0, 20)))
     [line] = found.findings

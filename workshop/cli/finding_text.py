@@ -15,12 +15,12 @@ from workshop.memory.memory_findings import MemoryFinding
 from workshop.terminal import cut
 
 
-def print_findings(findings: Sequence[Finding | MemoryFinding], rough: str, in_a_trial: str) -> None:
-    """Print the first five findings; `rough` is of `about`, and options were `in_a_trial`, such as "faster"."""
+def print_findings(findings: Sequence[Finding | MemoryFinding], rough: str, options: str) -> None:
+    """Print the first five findings; `rough` is of `about`, and `options` stands above those that are no faults."""
     out, told = console(), False
     for number, finding in enumerate(findings[:5], start=1):
         if finding.is_option and not told:
-            out.print(f"\nNo fault of the script, but {in_a_trial} in a trial:")
+            out.print(f"\n{options}")
             told = True
         out.print(_finding(number, finding, rough))
 

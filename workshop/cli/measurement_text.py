@@ -15,12 +15,15 @@ from workshop.diagnosis.diagnosis import Diagnosis, LineTime
 from workshop.diagnosis.findings import MIN_GAIN, Finding
 from workshop.diagnosis.measurement import Measurement
 from workshop.diagnosis.tried import TriedChange, tried_changes
+from workshop.probe.cause import CausePlace
 from workshop.probe.phases import COMPUTING, TRACED, Phase
 from workshop.runs.measured_steps import MeasuredSteps
 from workshop.runs.other_load import about
 
 MIN_SHARE = 0.05
 """Share of a step, at least, of a line in the table."""
+
+NO_FAULT = "No fault of the script, but faster in a trial:"
 
 
 def print_diagnosis(name: str, diagnosis: Diagnosis) -> None:
@@ -29,6 +32,8 @@ def print_diagnosis(name: str, diagnosis: Diagnosis) -> None:
     steps, rough = found.steps, about(found.machine is not None and found.machine.busy)
     count = f"{steps.count} step{'s' * (steps.count > 1)}"
     out.print(Text(f"\n{name}: {count} of {steps.ms_a_step:.1f} ms, {steps.samples_per_s:.1f} samples/s\n"))
+    if diagnosis.headrooms and (says := diagnosis.headrooms.says):
+        out.print(Text(f"{filled(says)}\n", "bold"))
     if found.crash:
         out.print(Text(f"{filled_crash(found.crash)}\n", "bold red"))
     if found.ranks:
@@ -48,10 +53,17 @@ def print_diagnosis(name: str, diagnosis: Diagnosis) -> None:
         out.print(Text(f"\nTried: a step took {', '.join(tried)}."))
     if diagnosis.headroom and any(each.phase == Phase.DATA_WAIT for each in causes):
         out.print(f"\n{_gain(steps, diagnosis.headroom, causes, rough)}")
-    print_findings(causes, rough, "faster")
-    if not causes:
+    tried_ways = tried_changes(found)
+    undecided = [each for each in tried_ways if each.is_undecided]
+    if undecided:
+        names = ", ".join(f"{each.name} ({each.gain:.1f}x)" for each in undecided)
+        says = f"Faster in a trial, but that may come from other programs: {names}. Measure it again without them."
+        out.print(Text(f"\n{filled(says)}"))
+    may_be_faults = any(each.cause.place is not CausePlace.OPTION for each in undecided)
+    print_findings(causes, rough, "Faster in a trial:" if may_be_faults else NO_FAULT)
+    if not (causes or may_be_faults):
         out.print(Text(f"\n{filled(_as_it_should_be(found.table, hidden=bool(rough)))}"))
-    if says := _without_effect(tried_changes(found)):
+    if says := _without_effect(tried_ways):
         out.print(Text(f"\n{filled(says)}"))
 
 
@@ -60,7 +72,7 @@ def _without_effect(tried: list[TriedChange]) -> str:
     little = [
         f"{each.name} ({each.gain:.2f}x{', which may be noise' if each.gain >= MIN_GAIN and not each.sure else ''})"
         for each in tried
-        if not each.error and not each.has_effect
+        if not (each.error or each.has_effect or each.is_undecided)
     ]
     failed = [f"{each.name} ({each.error})" for each in tried if each.error]
     lists = {"Tried without effect": little, "Could not be tried": failed}

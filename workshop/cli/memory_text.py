@@ -54,7 +54,7 @@ def print_memory(name: str, diagnosis: MemoryDiagnosis) -> None:
     if largest := diagnosis.largest_batch:
         out.print(Text(f"\n{filled(batch_text(largest))}"))
     causes = diagnosis.findings
-    print_findings(causes, "", "it needed less")
+    print_findings(causes, "", "No fault of the script, but it needed less in a trial:")
     if not causes and found.is_followed:
         out.print("\nNone of the known causes was found.")
 

@@ -9,6 +9,7 @@ from typing import Any
 from workshop.diagnosis.causes import findings
 from workshop.diagnosis.causes.growing_steps import getting_shorter
 from workshop.diagnosis.findings import Finding, in_order
+from workshop.diagnosis.headrooms import Headrooms
 from workshop.diagnosis.loading import MIN_CORES_USED, Loading
 from workshop.diagnosis.measurement import Measurement, Note, NoteKind
 from workshop.diagnosis.ranks import slow_rank, waits_ms
@@ -48,12 +49,17 @@ class Diagnosis:
     findings: list[Finding]
     """The bottlenecks, those with the largest potential speedup first."""
     lines: list[LineTime]
-    headroom: MeasuredSteps | None = None
-    """The steps with batches from memory, if they are comparable with those of the unchanged script."""
+    headrooms: Headrooms | None = None
+    """The headrooms of a process, of stages that are comparable with the unchanged script; None for several ranks."""
     rank: int | None = None
     """The rank that is shown; None for a run of one process."""
     waits_ms: dict[int, float] = field(default_factory=dict)
     """How long each rank waits for the others in a step."""
+
+    @property
+    def headroom(self) -> MeasuredSteps | None:
+        """The steps with batches from memory, if they are comparable with those of the unchanged script."""
+        return self.headrooms.measurement.headroom if self.headrooms else None
 
     def as_dict(self) -> dict[str, Any]:
         """Return the steps, their bottlenecks, and the lines of each phase, as plain values for JSON."""
@@ -67,6 +73,7 @@ class Diagnosis:
             "steps": found.steps.as_dict(),
             "synchronized": found.synchronized and found.synchronized.as_dict(),
             "headroom": found.headroom and found.headroom.as_dict(),
+            "headrooms": self.headrooms and self.headrooms.as_dict(),
             "with_workers": {workers: each.as_dict() for workers, each in found.with_workers.items()},
             "whole_batches": found.whole_batches and found.whole_batches.as_dict(),
             "trials": [each.as_dict() for each in tried_changes(found)],
@@ -93,7 +100,7 @@ def diagnose(measurement: Measurement) -> Diagnosis:
     if not measurement.ranks:
         sure, notes = comparable(measurement)
         with_notes = replace(measurement, notes=(*measurement.notes, *notes, *getting_shorter(measurement)))
-        return Diagnosis(with_notes, findings(sure), line_table(measurement), sure.headroom)
+        return Diagnosis(with_notes, findings(sure), line_table(measurement), Headrooms(sure))
     waits = waits_ms(measurement.ranks)
     rank, waited_for = slow_rank(measurement.ranks, waits)
     of_shown = measurement.ranks[rank]

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Protocol, TypeVar
 
-from workshop.probe.cause import Cause, CausePlace
+from workshop.probe.cause import Cause, CausePlace, Half
 from workshop.profiles.stacks import Frame
 
 MIN_GAIN = 1.05
@@ -19,9 +19,6 @@ MAX_GAIN = 1000.0
 COST_MARGIN = 1.25
 """The factor by which removing a line may save more than its time: what follows it finds cold caches and sleeping
 threads."""
-
-MEASURED_MARGIN = 1.1
-"""The same factor where what is saved was measured, but on a copy of the model, or of a part of the steps."""
 
 
 class Ranked(Protocol):
@@ -63,8 +60,8 @@ class Finding:
     """The share of a step's time."""
     gain: float
     """The potential speedup: the most that fixing it can bring, `step_ms` divided by `fixed_step_ms`."""
-    gain_low: float
-    """What it may bring at least: what was measured or, where it is only estimated, with half of the time saved."""
+    gain_low: float | None
+    """What it has brought where it was tried; None if `gain` is a limit, and what it brings is not known."""
     measured: bool
     """Whether the gain was measured; otherwise it is derived from shares of the time."""
     words: str
@@ -83,6 +80,8 @@ class Finding:
     """Other lines of the same function that take time: the share of a step, by the number of the line."""
     place: CausePlace = CausePlace.FAULT
     """The place of the cause among others."""
+    half: Half | None = None
+    """The headroom that limits the gain, if one does."""
 
     @property
     def step_ms(self) -> float:
@@ -97,14 +96,14 @@ class Finding:
     @property
     def figures(self) -> str:
         """The figures that lead to `fixed_step_ms`, in words; empty if it was measured as it is."""
-        if self.measured and self.margin == 1.0:
+        if self.measured:
             return ""
         left_ms = self.step_ms - self.saved_ms
         seen = self.step_ms / left_ms
         says = [
             f"{self.step_ms:.1f} ms without {self.saved_ms:.1f} ms are {left_ms:.1f} ms, {seen:.2f}x",
-            f"{self.margin - 1:.0%} more gain for what follows from it, {1 + self.margin * (seen - 1):.2f}x",
-            *[f"{self.gain_low:.2f}x if half of it is saved"] * (not self.measured),
+            *[f"{self.margin - 1:.0%} more gain for what follows from it, {1 + self.margin * (seen - 1):.2f}x"]
+            * (self.margin != 1.0),
             *[f"limited to {self.gain:.2f}x, the most that can be gained there"] * (self.gain == self.max_gain),
         ]
         return "; ".join(says)
@@ -116,13 +115,17 @@ class Finding:
 
     @property
     def speedup(self) -> str:
-        """The potential speedup in words: a range, unless both of its ends are the same."""
+        """The potential speedup in words: a limit, what was measured, or what was measured and a limit."""
+        if self.gain_low is None:
+            return f"up to {self.gain:.1f}x"
         low, high = f"{self.gain_low:.1f}x", f"{self.gain:.1f}x"
         return high if low == high else f"{low} to {high}"
 
     @property
     def fixed(self) -> str:
-        """The milliseconds of a step after the fix, in words: a range likewise."""
+        """The milliseconds of a step after the fix, in words likewise."""
+        if self.gain_low is None:
+            return f"no less than {self.fixed_step_ms:.1f} ms"
         short, long = f"{self.fixed_step_ms:.1f}", f"{self.step_ms / self.gain_low:.1f}"
         return f"{short} ms" if short == long else f"{short} to {long} ms"
 
@@ -147,7 +150,8 @@ class Finding:
         return self.place, -self.gain
 
     def costs(self, rough: str) -> str:
-        """Return what it costs and what may be gained, in sentences; `rough` stands before what is derived."""
+        """Return what it costs and what may be gained, in sentences; `rough` stands before what is no limit."""
+        rough = rough if self.gain_low is not None else ""
         beside = ""
         if self.beside:
             others = ", ".join(f"line {number}: {share:.0%}" for number, share in self.beside.items())
@@ -160,7 +164,7 @@ class Finding:
         """Return the finding as plain values for JSON."""
         derived = ("step_ms", "fixed_step_ms", "speedup", "fixed", "figures", "basis")
         values = asdict(self) | {name: getattr(self, name) for name in derived}
-        return {name: value for name, value in values.items() if name != "place"}
+        return {name: value for name, value in values.items() if name not in ("place", "half")}
 
 
 def finding(
@@ -183,21 +187,21 @@ def finding(
 ) -> Finding:
     """Make a finding about the last line of a path of frames of user code.
 
-    The gain is an upper limit, so the cost is taken as `margin` times what was seen: `COST_MARGIN` by default, 1 for a
-    measured gain. The gain is never more than `max_gain`. What it brings at least is `low` or, if that is not given, a
-    measured gain without the margin, or an estimated one with half of the time saved. A duration of a step follows from
-    `ms_a_step` and `share`.
+    A gain that was not measured is an upper limit, so the cost is taken as `margin` times what was seen: `COST_MARGIN`
+    by default. The gain is never more than `max_gain`. What it has brought, where less than all of it was tried, is
+    `low`. A duration of a step follows from `ms_a_step` and `share`.
     """
     frame = path[-1] if path else Frame("", "")
     functions = [each.name for each in path if each.name == "<module>" or not each.name.startswith("<")]
     margin = margin or (1.0 if measured else COST_MARGIN)
     max_gain = min(max_gain, MAX_GAIN)
     most = min(1.0 + margin * (gain - 1.0), max_gain)
-    least = low or (gain if measured else 2.0 * gain / (gain + 1.0))
+    least = low or (gain if measured else None)
     step_ms = ms_a_step / min(share, 1.0) if share else 0.0  # of what saves nothing, which is not reported
     return Finding(
         cause=cause.name,
         place=cause.place,
+        half=cause.half,
         phase=phase,
         file=frame.path,
         line=frame.line,
@@ -206,7 +210,7 @@ def finding(
         ms_a_step=ms_a_step,
         share=min(share, 1.0),
         gain=most,
-        gain_low=min(least, most),
+        gain_low=least and min(least, most),
         measured=measured,
         words=words,
         saved_ms=step_ms - step_ms / gain,
@@ -223,10 +227,13 @@ def within_phase(found: Finding, share: float) -> Finding:
 
     A gain that was measured may be more, as of workers that hinder the computing, too.
     """
-    max_gain = 1.0 + max(found.margin, COST_MARGIN) * (gain_of(1.0, 1.0 - share) - 1.0)
-    if found.measured or found.gain <= max_gain:
-        return found
-    return replace(found, gain=max_gain, gain_low=min(found.gain_low, max_gain), max_gain=max_gain)
+    return found if found.measured else limited(found, 1.0 + COST_MARGIN * (gain_of(1.0, 1.0 - share) - 1.0))
+
+
+def limited(found: Finding, max_gain: float) -> Finding:
+    """Return a finding whose gain is no more than this, but for what was measured."""
+    max_gain = max(max_gain, found.gain_low or 1.0)
+    return found if found.gain <= max_gain else replace(found, gain=max_gain, max_gain=max_gain)
 
 
 def gain_of(before_ms: float, after_ms: float) -> float:

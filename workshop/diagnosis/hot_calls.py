@@ -8,7 +8,7 @@ from workshop.diagnosis.samples import Observations
 from workshop.diagnosis.timeline import StepSample, Timeline
 from workshop.diagnosis.user_lines import Path, Place, place_of
 from workshop.diagnosis.watched_lines import carried, following, watched_line
-from workshop.probe.cause import Cause
+from workshop.probe.cause import Cause, Half
 from workshop.probe.observations import LineRuns, Operand
 from workshop.profiles.stacks import Frame
 
@@ -20,6 +20,7 @@ TINY_OPERATORS = Cause(
     "tiny-operators",
     "This runs {times:.0f} times a step, each time on {rows}: unless a run needs what the one before has made, call it "
     "once for all of them.",
+    half=Half.LAUNCHES,
 )
 
 KEPT = (

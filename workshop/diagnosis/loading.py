@@ -4,6 +4,7 @@ import linecache
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from functools import cached_property
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -112,11 +113,16 @@ class Loading:
         return [] if kept else [each for each in began if self.steps.began_s < each <= self.steps.ended_s]
 
     @property
-    def between_restarts_ms(self) -> list[float]:
-        """The duration of each step in which no workers were started; none if they never were."""
-        within = set(np.searchsorted(self.steps.ends_s, self._restarted_s).tolist())
-        durations_s = self.steps.durations_s if within else ()
-        return [1e3 * each for number, each in enumerate(durations_s) if number not in within]
+    def rhythm_ms(self) -> list[float]:
+        """What the noise is seen in where workers are started anew, as the pause for that is no chance.
+
+        It is the mean step of each whole epoch or, of fewer than three, the steps in which none are started.
+        """
+        begin = np.unique(np.searchsorted(self.steps.ends_s, self._restarted_s))
+        durations_ms = 1e3 * np.array(self.steps.durations_s)
+        if begin.size > 3:
+            return [float(durations_ms[first:last].mean()) for first, last in pairwise(begin)]
+        return list(np.delete(durations_ms, begin[begin < durations_ms.size])) if begin.size else []
 
     @property
     def share(self) -> float:

@@ -19,6 +19,7 @@ from workshop.probe.observations import (
     LineRuns,
     LoaderIterated,
     LoaderMade,
+    OperatorWork,
     Role,
     SettingMade,
     StackSamples,
@@ -61,6 +62,8 @@ class Observations:
     raced: list[Trial] = field(default_factory=list)
     kept_graphs: list[KeptGraphs] = field(default_factory=list)
     line_runs: list[LineRuns] = field(default_factory=list)
+    operators: OperatorWork | None = None
+    """What the operators of a step compute; None if that was not measured."""
     iterated: list[LoaderIterated] = field(default_factory=list)
     made: dict[int, tuple[Frame, ...]] = field(default_factory=dict)
     """The stack on which each DataLoader was made, by its number."""
@@ -188,6 +191,8 @@ def _enter(found: Observations, events: Iterable[Event]) -> None:
                 found.kept_graphs.append(event)
             case LineRuns():
                 found.line_runs.append(event)
+            case OperatorWork():
+                found.operators = event
             case LoaderIterated():
                 found.iterated.append(event)
             case LoaderMade():

@@ -12,7 +12,17 @@ from workshop.diagnosis.timeline import Timeline
 from workshop.diagnosis.watched_lines import lines_to_watch
 from workshop.probe.cause import FirstLook, Moment, TriedCause
 from workshop.probe.loader_settings import LoaderSettings
-from workshop.probe.messages import AsItIs, LoadWith, LookCloser, StepUnit, Synchronized, TryCauses, WarmUp, WatchLines
+from workshop.probe.messages import (
+    AsItIs,
+    LoadWith,
+    LookCloser,
+    MeasureOperators,
+    StepUnit,
+    Synchronized,
+    TryCauses,
+    WarmUp,
+    WatchLines,
+)
 from workshop.probe.own_limits import usable_cores
 from workshop.probe.phases import Phase
 from workshop.probe.trials import causes_at, tried_causes
@@ -34,6 +44,8 @@ MAX_DURATION_S = 55.0
 
 CLOSER_STEPS = 2
 """Steps in which backward passes are attributed to lines; these also warm the script up."""
+
+NOT_MEASURED = "Not measured: for how long operators compute, and how fast ({})."
 
 WATCHED_S = 4.0
 """Seconds, at most, in which it is watched what is computed in vain."""
@@ -103,10 +115,13 @@ class MeasuredStages:
         if run.others:
             return self._of_ranks(found)
         reached, why_not = measure_headroom(run, as_it_is, self._seconds / 2, headroom)
+        self._measure_operators(reached or found.steps)
         run.wait_until_written()
         if why_not:
             self._note(NoteKind.INTERRUPTED if run.interrupted else NoteKind.NO_HEADROOM, why_not)
         found = replace(found, headroom=reached, observations=observations_of(run))
+        if found.observations.operators and (error := found.observations.operators.error):
+            self._note(NoteKind.NO_RESULT, NOT_MEASURED.format(error))
         if found.observations.lost:
             says = f"Part of what the script did could not be recorded: {found.observations.lost}."
             self._note(NoteKind.NOT_SEEN, says)
@@ -146,6 +161,24 @@ class MeasuredStages:
                 observations=observed,
             )
         return replace(ranks[min(ranks)], ranks=ranks, crash=run.crash)
+
+    def _measure_operators(self, steps: MeasuredSteps) -> None:
+        """Have it measured what operators compute in a few steps, which are as long as these; or note why not."""
+        run, why_not = self._run, ""
+        if run.unit != StepUnit.OPTIMIZER:
+            why_not = "no optimizer of torch ends a step"
+        elif run.circumstances.compiled or run.circumstances.distributed:
+            why_not = "the model is compiled" if run.circumstances.compiled else "it trains with other processes"
+        elif run.ended:
+            why_not = "the script ended before"
+        if why_not and not (run.error or run.interrupted):
+            self._note(NoteKind.NO_RESULT, NOT_MEASURED.format(why_not))
+        if why_not:
+            return
+        count = max(1, min(10, round(1e3 / steps.ms_a_step)))  # as many as fit into a second, but a few do
+        run.script.tell("measuring for how long operators compute")
+        run.go_to(MeasureOperators(count))
+        run.take(count + 1)
 
     # Other ways to load
 

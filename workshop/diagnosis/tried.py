@@ -3,14 +3,14 @@
 A finding is what is computed for nothing, or a setting with which it is computed faster.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
 import numpy as np
 
 from workshop import noise
-from workshop.diagnosis.findings import MEASURED_MARGIN, MIN_GAIN, Finding, finding, gain_of
+from workshop.diagnosis.findings import MIN_GAIN, Finding, finding, gain_of
 from workshop.diagnosis.measurement import Measurement
 from workshop.diagnosis.user_lines import Path
 from workshop.probe.cause import Cause, Extent, Results, TriedCause
@@ -54,6 +54,8 @@ class TriedChange:
     step_ms: float
     sure: bool
     """Whether it was faster by more than noise."""
+    is_busy: bool = False
+    """Whether other programs used the cores meanwhile."""
     error: str = ""
     """Why it could not be tried; the figures then mean nothing."""
     undisturbed_ms: float = 0.0
@@ -107,7 +109,13 @@ class TriedChange:
         if self.cause.extent is Extent.PASSES_OR_ALL and self.undisturbed_ms and self.saved_ms:
             saved_ms = (self.trial.as_it_is_s - self.trial.changed_s) * self.times * 1e3
             gain = max(gain, gain_of(self.undisturbed_ms, self.undisturbed_ms - saved_ms))
-        return gain >= MIN_GAIN and self.sure
+        return gain >= MIN_GAIN and self.sure and not (self.is_busy and self.cause.needs_idle_cores)
+
+    @property
+    def is_undecided(self) -> bool:
+        """Whether it was faster, and may owe that to the other programs on a busy machine."""
+        gains = not self.error and self.gain >= MIN_GAIN
+        return self.is_busy and gains and (not self.sure or self.cause.needs_idle_cores)
 
     @property
     def new_results(self) -> NewResults:
@@ -134,7 +142,7 @@ class TriedChange:
     def as_dict(self) -> dict[str, Any]:
         """Return plain values for JSON."""
         noted = ("about", "as_it_is_s", "changed_s", "usual_s", "begin_s", "difference", "draws", "setting")
-        own = ("name", "times", "phases_ms", "step_ms", "faster", "sure", "error", "undisturbed_ms")
+        own = ("name", "times", "phases_ms", "step_ms", "faster", "sure", "is_undecided", "error", "undisturbed_ms")
         derived = ("saved_ms", "gain", "most_gain", "has_effect", "results")
         return {name: getattr(self.trial if name in noted else self, name) for name in (*noted, *own, *derived)}
 
@@ -180,7 +188,6 @@ def finding_of(change: TriedChange, cause: Cause, words: str, path: Path, phase:
         path=path,
         ms_a_step=share * change.step_ms,
         share=share,
-        margin=MEASURED_MARGIN,
         measured=True,
     )
 
@@ -207,12 +214,16 @@ def _line_to_change(measurement: Measurement, change: TriedChange) -> Path:
 def is_faster(measurement: Measurement, trial: Trial) -> bool:
     """Return whether a change was faster by more than noise, as one of all that were tried.
 
-    Compared are the rounds of its race: what slows down both passes of a round is not in their ratio.
+    Compared are the ratios of the rounds, as what slows down both passes of a round is not in them; and the ranks of
+    all passes, as a few that something interrupts make ratios uncertain, and hardly change a rank. Either may tell.
     """
-    compared = sum(each.applies and not each.error for each in _last(measurement))
-    ratios = np.log([[max(seconds, 1e-9) for seconds in each] for each in trial.rounds or [(1.0, 1.0)]])
-    logs = ratios[:, 0] - ratios[:, 1]
-    return bool(logs.mean() > noise.margin(logs, noise.ERROR_RATE / max(compared, 1)))
+    compared = 2 * max(sum(each.applies and not each.error for each in _last(measurement)), 1)
+    passes = np.array([[max(seconds, 1e-9) for seconds in each] for each in trial.rounds or [(1.0, 1.0)]])
+    logs = np.log(passes[:, 0] / passes[:, 1])
+    ranks = passes.ravel().argsort().argsort().reshape(passes.shape)
+    by_rank = noise.change(ranks[:, 1], ranks[:, 0])
+    by_ratio = logs.mean() > noise.margin(logs, noise.ERROR_RATE / compared)
+    return bool(by_ratio or (by_rank.mean > 0 and by_rank.is_real(compared)))
 
 
 def _last(measurement: Measurement) -> list[Trial]:
@@ -221,16 +232,13 @@ def _last(measurement: Measurement) -> list[Trial]:
 
 def _change(measurement: Measurement, trial: Trial, cause: TriedCause) -> TriedChange:
     is_busy = measurement.machine is not None and measurement.machine.busy
-    change = TriedChange(
+    return TriedChange(
         trial,
         cause,
         phases_ms=measurement.table.share(*cause.phases) * measurement.steps.ms_a_step,
         step_ms=measurement.steps.ms_a_step,
         sure=is_faster(measurement, trial),
+        is_busy=is_busy,
         error=trial.error,
         undisturbed_ms=measurement.undisturbed_ms if is_busy else 0.0,
     )
-    is_noise = change.gain >= MIN_GAIN and not change.sure
-    if is_busy and not trial.error and (is_noise or cause.needs_idle_cores):
-        return replace(change, error="the machine was busy")
-    return change

@@ -11,16 +11,28 @@ Milliseconds a step, by the colour of the phase: in the training's own process, 
 waits for them. A backward pass is divided among the lines of the forward pass that it belongs to."""
 
 
+WITHOUT = {
+    "data": "the wait for data",
+    "launches": "Python, and the calls of operators",
+    "arithmetic": "what operators take beyond full speed",
+}
+"""The headrooms, in words."""
+
+
 def page(name: str, found: Values, sources: Mapping[str, list[str]]) -> str:
     """Return a page that shows what `workshop measure --json` prints, with the lines of each file that is named."""
     steps = found["steps"]
     each_ms = steps["wall_s"] / steps["count"] * 1e3
     rough = about(bool(found["machine"] and found["machine"]["busy"]))
-    shown = findings(((each, f"{rough}{each['speedup']}", _says(each, rough)) for each in found["findings"]), sources)
+    about_each = [(each, rough if each["gain_low"] is not None else "") for each in found["findings"]]
+    shown = findings(((each, f"{about}{each['speedup']}", _says(each, about)) for each, about in about_each), sources)
     summary = f"{steps['count']} steps in {steps['wall_s']:.1f} s, {steps['samples_per_s']:.1f} samples/s"
+    headrooms = found["headrooms"] or {"says": "", "known": []}
+    summary = f"{summary}. {headrooms['says']}".removesuffix(". ")
     sections = {
         "Bottlenecks": shown,
         "Where a step's time goes": _ranks(found["ranks"]) + _phases(found["synchronized"] or steps),
+        "What a step could take at best": _limits(headrooms["known"]),
         "What was tried": table(("", "of", "speedup of a step", ""), _tried(found)),
         "Every measured step": _steps(steps["durations_s"]),
         "The lines": excerpts(found["lines"], found["findings"], sources, _part, _ms, 0.01, EXPLANATION),
@@ -34,6 +46,12 @@ def _says(finding: Values, rough: str) -> str:
     return f"{finding['ms_a_step']:.1f} ms a step, {finding['share']:.0%} of it. {durations} {finding['words']}"
 
 
+def _limits(known: list[Values]) -> str:
+    """A row for each headroom."""
+    rows = [(WITHOUT[each["half"]], f"{each['left_ms']:.1f}", f"{each['gain']:.2f}x", each["known"]) for each in known]
+    return table(("without", "ms a step", "speedup", "how it is known"), rows, words=(3,))
+
+
 def _tried(found: Values) -> Iterable[Sequence[str]]:
     """A row for each way to load or to compute that was tried, also where it brought nothing."""
     step_s = found["steps"]["wall_s"] / found["steps"]["count"]
@@ -42,7 +60,8 @@ def _tried(found: Values) -> Iterable[Sequence[str]]:
         yield f"num_workers={workers}", "", f"{gain:.2f}x", ""
     for each in found["trials"]:
         gain = "" if each["error"] else f"{each['gain']:.2f}x"
-        became = each["error"] or ("" if each["has_effect"] else "without effect")
+        without = "undecided, beside other programs" if each["is_undecided"] else "without effect"
+        became = each["error"] or ("" if each["has_effect"] else without)
         yield each["name"], each["about"], gain, became
 
 

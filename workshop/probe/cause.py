@@ -5,7 +5,7 @@ Nothing here needs torch. The causes that are tried are declared in the files of
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from enum import Enum, IntEnum, auto
+from enum import Enum, IntEnum, StrEnum, auto
 
 from workshop.probe.messages import Circumstances
 from workshop.probe.observations import SettingMade
@@ -25,6 +25,17 @@ class CausePlace(IntEnum):
     """A setting that was faster in a trial: not to use it is no fault of the script."""
 
 
+class Half(StrEnum):
+    """A part of a step whose end is the most that a fix can bring: a headroom."""
+
+    DATA = "data"
+    """The wait for data."""
+    LAUNCHES = "launches"
+    """What is neither that nor the computing of operators: Python, and what it takes to call them."""
+    ARITHMETIC = "arithmetic"
+    """What operators take longer than this device needs for their work."""
+
+
 @dataclass(frozen=True)
 class Cause:
     """Why a script is slow."""
@@ -34,6 +45,9 @@ class Cause:
     words: str
     """What to do about it, in a sentence or two, with the names of figures in braces."""
     place: CausePlace = CausePlace.FAULT
+    half: Half | None = None
+    """The headroom that is the most its fix can bring; None where that follows from other figures, as from the time of
+    a line whose operators are saved, too."""
 
 
 class Moment(Enum):

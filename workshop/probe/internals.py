@@ -76,6 +76,8 @@ INTERNALS = (
     *(Internal("torch", f"UntypedStorage.{name}", "what is sent to spawned workers counts twice") for name in SHARING),
     Internal("torch._C._profiler", "_EventType.Allocation", "what operators allocate inside is not known"),
     Internal("torch.autograd", "_profiler_enabled", "what operators allocate inside is not known"),
+    Internal("torch._C._autograd", "_KinetoEvent.start_ns", "for how long operators compute is not known"),
+    Internal("torch.utils.flop_counter", "flop_registry", "floating-point operations are not counted"),
     Internal("sys", "_current_frames", "no stack is sampled"),
     Internal("sys", "_getframe", "the lines that make DataLoaders and settings are not known"),
 )
@@ -387,3 +389,27 @@ def allocations_of(results: Any) -> Iterator[tuple[int, int, int]]:
         ahead += event.children
         if event.tag == torch._C._profiler._EventType.Allocation and event.extra_fields.device.type == "cpu":
             yield event.start_time_ns, event.extra_fields.ptr, event.extra_fields.alloc_size
+
+
+def profiled_events(profiler: Any) -> tuple[list[tuple[str, int, int, int]], list[tuple[int, int]]]:
+    """Return what torch.profiler has seen, with beginning and end in ns of the system's clock.
+
+    Of the CPU, the names and the threads are returned, too; of a device, what it has done but copies from and to the
+    CPU. The ranges that a script names are in both.
+    """
+    import torch
+
+    events = profiler.profiler.kineto_results.events()
+    spans = [(each.name(), each.start_ns(), each.start_ns() + each.duration_ns()) for each in events]
+    is_cpu = [each.device_type() == torch.autograd.DeviceType.CPU for each in events]
+    on_cpu = [
+        (*span, each.start_thread_id()) for span, each, is_here in zip(spans, events, is_cpu, strict=True) if is_here
+    ]
+    ranges = {name for name, *_ in on_cpu}
+    copies = "HtoD", "DtoH"
+    on_device = [
+        (began, ended)
+        for (name, began, ended), is_here in zip(spans, is_cpu, strict=True)
+        if not is_here and name not in ranges and not any(each in name for each in copies)
+    ]
+    return on_cpu, on_device

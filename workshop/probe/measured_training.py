@@ -21,10 +21,12 @@ from workshop.probe.listener import Listener, tell
 from workshop.probe.loader_hooks import LoaderHooks
 from workshop.probe.loader_settings import LoaderSettings
 from workshop.probe.memory.variables import attributes_of
-from workshop.probe.messages import LookCloser, SetStage, TryCauses, WatchLines
+from workshop.probe.messages import LookCloser, MeasureOperators, SetStage, TryCauses, WatchLines
 from workshop.probe.model_calls import ModelCalls
 from workshop.probe.noted_settings import loader_number, note_settings
 from workshop.probe.observations import LoaderIterated
+from workshop.probe.operator_meter import OperatorMeter
+from workshop.probe.phase_clock import PhaseClock
 from workshop.probe.settings import ProbeConfig
 from workshop.probe.stack_sampler import TrainingSampler
 from workshop.probe.step_meter import StepMeter
@@ -93,10 +95,13 @@ class StageWatchers(Listener):
         audience: what they are told by.
         models: the calls of models.
         step: returns the number of the present step.
+        clock: tells the phase of the training.
     """
 
-    def __init__(self, events: EventFile, audience: Audience, models: ModelCalls, step: Callable[[], int]) -> None:
-        self._events, self._audience, self._models, self._step = events, audience, models, step
+    def __init__(
+        self, events: EventFile, audience: Audience, models: ModelCalls, step: Callable[[], int], clock: PhaseClock
+    ) -> None:
+        self._events, self._audience, self._models, self._step, self._clock = events, audience, models, step, clock
         self.goes_on_in_fork()
 
     def goes_on_in_fork(self) -> bool:
@@ -125,6 +130,8 @@ class StageWatchers(Listener):
                 begun.append(BackwardLines(self._events, self._step))
             if isinstance(stage, WatchLines):
                 begun.append(HotLines(self._events, stage.lines))
+            if isinstance(stage, MeasureOperators):
+                begun.append(OperatorMeter(self._events, self._clock, stage.steps))
         except Exception as error:
             self._events.lose(error)
         return begun
@@ -134,7 +141,7 @@ def measured_training(config: ProbeConfig) -> ReportedTraining:
     """Return a training whose stacks are sampled, and in which causes are tried and watched."""
     training = ReportedTraining(config)
     events, hooks = training.events, training.hooks
-    watchers = StageWatchers(events, hooks.audience, training.models, lambda: training.meter.step)
+    watchers = StageWatchers(events, hooks.audience, training.models, lambda: training.meter.step, hooks.clock)
     training.listen(before=(TrainingSampler(events, hooks.clock), watchers))
     return training
 

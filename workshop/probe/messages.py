@@ -118,6 +118,14 @@ class FromMemory(SetStage):
 
 
 @dataclass(frozen=True)
+class MeasureOperators(FromMemory):
+    """It is measured what the operators of some steps compute, and how fast the device is; kept batches go on."""
+
+    steps: int = 1
+    """How many steps are profiled; the work of one more is counted."""
+
+
+@dataclass(frozen=True)
 class LoadWith(SetStage):
     """Other DataLoaders load the batches of the training."""
 

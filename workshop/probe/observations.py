@@ -1,6 +1,6 @@
 """What the processes of a watched script note in files in the run's folder, beside what they send."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TypeAlias
 
@@ -209,3 +209,28 @@ class Trial(Event):
     """What was changed to, if that was searched for, such as "4 threads"."""
     leads_on: bool = False
     """Whether gradients go through what they are unused of, and on to others that are used."""
+
+
+@dataclass(frozen=True)
+class OperatorWork(Event):
+    """What the operators of a step compute, without its validation, and how fast this device computes."""
+
+    seconds: float = 0.0
+    """For how long they compute: without the time of their calls or, on a GPU, that in which it is at work; 0 if it is
+    not known."""
+    step_s: float = 0.0
+    """The duration of these steps, with the profiler."""
+    calls: int = 0
+    """How many operators the script calls; on a GPU, how many kernels there are."""
+    operations: float = 0.0
+    """The floating-point operations of products, convolutions and attention, by torch's flop counter."""
+    bytes: float = 0.0
+    """What operators read and write; 0 if it is not known, nor what follows."""
+    dtype: str = ""
+    """The type of the numbers in most of these operations."""
+    products: dict[str, float] = field(default_factory=dict)
+    """By type: the operations per second of a large matrix product."""
+    copied: float = 0.0
+    """The bytes per second that a large copy reads and writes."""
+    error: str = ""
+    """Why not all is known; empty if it is."""

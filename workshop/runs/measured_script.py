@@ -1,6 +1,7 @@
 """A script that reports its steps, and how it is started as its user starts it."""
 
 import itertools
+import os
 import sys
 from collections.abc import Iterator
 from dataclasses import replace
@@ -87,4 +88,5 @@ def staged_script(script: str, arguments: list[str], is_module: bool, folder: Pa
     command = ["-m", script] if is_module else [str(Path(script).absolute())]
     command += arguments
     require_syntax(script_in([sys.executable, *command]))
-    return MeasuredScript(command, folder, work_folder=Path.cwd(), patience_s=600.0)
+    quiet = {"KINETO_LOG_LEVEL": os.environ.get("KINETO_LOG_LEVEL", "99")}  # torch.profiler need not say what it does
+    return MeasuredScript(command, folder, work_folder=Path.cwd(), patience_s=600.0, environment=quiet)

@@ -3,7 +3,8 @@
 from workshop.diagnosis.causes.data_wait import data_wait_findings
 from workshop.diagnosis.causes.gpu import gpu_findings
 from workshop.diagnosis.causes.other_work import other_work_findings
-from workshop.diagnosis.findings import Finding, in_order, within_phase
+from workshop.diagnosis.findings import Finding, in_order, limited, within_phase
+from workshop.diagnosis.headrooms import Headrooms
 from workshop.diagnosis.measurement import Measurement
 from workshop.diagnosis.tried import tried_findings
 from workshop.probe.phases import Phase
@@ -14,4 +15,6 @@ def findings(measurement: Measurement) -> list[Finding]:
     of_all = (data_wait_findings, other_work_findings, gpu_findings, tried_findings)
     found = [each for of_one in of_all for each in of_one(measurement)]
     shares = {str(phase): measurement.table.share(phase) for phase in Phase}
-    return in_order([within_phase(each, shares[each.phase]) if each.phase else each for each in found])
+    found = [within_phase(each, shares[each.phase]) if each.phase else each for each in found]
+    limits = Headrooms(measurement).known
+    return in_order([limited(each, limits[each.half].gain) if each.half in limits else each for each in found])

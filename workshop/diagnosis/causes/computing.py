@@ -9,7 +9,7 @@ from workshop.diagnosis.timeline import StepSample, Timeline
 from workshop.diagnosis.tried import TriedChange, finding_of, tried_changes
 from workshop.diagnosis.user_lines import MAIN_SHARE, Path, Place, place_of
 from workshop.diagnosis.watched_lines import loop_around, loops_around
-from workshop.probe.cause import Cause
+from workshop.probe.cause import Cause, Half
 from workshop.probe.phases import Phase
 
 SMALL_MODULES = Cause(
@@ -17,6 +17,7 @@ SMALL_MODULES = Cause(
     "Modules of the same shapes are called one after the other, each with small operators: call all of them at once, "
     "with torch.func.stack_module_state and vmap, or with one batched product a layer. Tried: {before_ms:.2f} ms "
     "became {after_ms:.2f}. {results}",
+    half=Half.LAUNCHES,
 )
 
 

@@ -55,10 +55,6 @@ OF_WORKERS = [each.name for each in (FEW_WORKERS, WORKER_RESTARTS, LARGE_BATCHES
 EQUALLY_GOOD = 1.2
 """The factor, at most, by which step times differ with numbers of workers that are equally good."""
 
-LOADING_MARGIN = 1.05
-"""The factor by which less loading may save more than was seen: steps without it, or with other workers, were
-measured."""
-
 FROM_MEMORY = "estimated from the time of its call, and from steps with batches from memory"
 
 
@@ -95,7 +91,7 @@ def _lines(loading: Loading) -> list[Finding]:
                 cause,
                 _what_it_does(loading, line) or cause.words,
                 gain=gain_of(loading.steps.ms_a_step, _ms_without(loading, whole)),
-                margin=LOADING_MARGIN if loading.measurement.headroom else None,
+                margin=1.0 if loading.measurement.headroom else None,
                 max_gain=loading.max_gain(loading.measurement.headroom),
                 phase=Phase.DATA_WAIT,
                 path=line.path,
@@ -181,7 +177,6 @@ def _other_settings(loading: Loading) -> list[Finding]:
             cause,
             words,
             gain=gain,
-            margin=LOADING_MARGIN,
             max_gain=max_gain,
             phase="" if cause is WORKER_CONTENTION else Phase.DATA_WAIT,
             path=_where_restarted(loading) if cause is WORKER_RESTARTS else loading.made,
@@ -195,16 +190,14 @@ def _other_settings(loading: Loading) -> list[Finding]:
 def _is_real(loading: Loading, after: MeasuredSteps, tried: int) -> bool:
     """Return whether this difference, out of `tried`, is more than chance; a single block of steps cannot tell.
 
-    That a step takes long in which workers are started is no chance: the noise is that of the other steps.
+    Where workers are started anew, epochs are compared, as each has its pause.
     """
-    both = [[sum(block.values()) for block in each.blocks_ms] for each in (loading.steps, after)]
-    if min(map(len, both)) < 2:
+    before, others = [[sum(block.values()) for block in each.blocks_ms] for each in (loading.steps, after)]
+    usual = loading.rhythm_ms or before
+    if not before or min(len(usual), len(others)) < 2:
         return False
-    change, between = noise.change(*both), loading.between_restarts_ms
-    if len(between) > 1:
-        usual = noise.change(between, both[1])
-        change = change._replace(error=usual.error, freedom=usual.freedom)
-    return bool(change.is_real(tried))
+    noise_of = noise.change(usual, others)
+    return bool(noise_of._replace(mean=noise.change(before, others).mean).is_real(tried))
 
 
 def _distorts(settings: Finding, loading: Loading) -> bool:

@@ -9,7 +9,7 @@ from itertools import takewhile
 
 from workshop.diagnosis.causes.computing import repeated_calls
 from workshop.diagnosis.causes.growing_steps import growing_steps, may_grow
-from workshop.diagnosis.findings import MEASURED_MARGIN, MIN_SHARE_OF_STEP, Finding, finding, gain_of
+from workshop.diagnosis.findings import MIN_SHARE_OF_STEP, Finding, finding, gain_of
 from workshop.diagnosis.hot_calls import HotCalls
 from workshop.diagnosis.measurement import Measurement
 from workshop.diagnosis.samples import Observations
@@ -162,7 +162,7 @@ def _finding_of(timeline: Timeline, line: HotLine, samples: list[StepSample]) ->
         decided_in=(decides.path, decides.line or 0) if decides else None,
         gain=gain_of(1.0, 1.0 - timeline.share(of_call_s)),
         basis=FROM_CALL,
-        margin=MEASURED_MARGIN if validates and decides else None,
+        margin=1.0 if validates and decides else None,
         phase=Phase.VALIDATION if validates else _main_phase(samples),
         path=line.path,
         ms_a_step=spent_s / steps.count * 1e3,
