@@ -7,11 +7,12 @@ from pathlib import Path
 import pytest
 from made_measurements import made_steps
 
+from workshop.diagnosis.causes import findings
 from workshop.diagnosis.causes.other_work import other_work_findings
 from workshop.diagnosis.findings import Finding
 from workshop.diagnosis.measurement import Measurement
 from workshop.diagnosis.samples import Observations, Sample
-from workshop.probe.observations import BackwardPass, LineRuns, Operand, Role, Trial
+from workshop.probe.observations import BackwardPass, LineRuns, Operand, OperatorWork, Role, Trial
 from workshop.probe.phases import Phase
 from workshop.profiles.stacks import Frame
 
@@ -44,7 +45,12 @@ def found(tmp_path: Path) -> Found:
     """What is found of steps in which some lines take 100 ms each, of which something was seen."""
 
     def find(
-        *runs: LineRuns, lines: tuple[int, ...], phase: Phase = Phase.FORWARD, trials: tuple[Trial, ...] = ()
+        *runs: LineRuns,
+        lines: tuple[int, ...],
+        phase: Phase = Phase.FORWARD,
+        trials: tuple[Trial, ...] = (),
+        causes: Callable[[Measurement], list[Finding]] = other_work_findings,
+        work: OperatorWork | None = None,
     ) -> list[Finding]:
         script = str(tmp_path / "mine.py")
         Path(script).write_text(TRAINING)
@@ -59,9 +65,11 @@ def found(tmp_path: Path) -> Found:
         parts = [(0.01, 1, (("<module>", script, line),)) for line in (lines[0], STEP)]
         backward = BackwardPass(0.0, 1, 1, step=3, operations=2, parts=(*parts, (0.5, 1, ())))
         of_lines = [replace(each, file=script) for each in runs]
-        observations = Observations(samples, line_runs=of_lines, backward_passes=[backward], raced=list(trials))
+        observations = Observations(
+            samples, line_runs=of_lines, backward_passes=[backward], raced=list(trials), operators=work
+        )
         phases_ms = dict.fromkeys(phases.values(), 100.0) | {phase: 100.0 * len(lines)}
-        return other_work_findings(Measurement(made_steps(phases_ms, 40), observations=observations))
+        return causes(Measurement(made_steps(phases_ms, 40), observations=observations))
 
     return find
 
@@ -148,3 +156,13 @@ def test_what_the_next_line_keeps_is_said(found: Found) -> None:
     (each,) = found(seen(NEAR, writes=(new,)), seen(EDGES, reads=(kept,)), lines=(NEAR,), phase=Phase.VALIDATION)
     assert each.cause == "periodic-work"
     assert " It makes 3.24 MB (`near`), of which line 4 keeps 28.8 KB: " in each.words
+
+
+def test_a_call_for_each_row_gains_no_more_than_calls_cost(found: Found) -> None:
+    """Of 300 ms, operators compute for 270: what is left is what calls and Python take."""
+    work = OperatorWork(0.0, 1, 1, seconds=0.27, step_s=0.3, calls=5400)
+    of_rows = seen(CHOSEN, reads=(ENTRY, ENTRIES), runs=120)
+    (free,) = found(of_rows, lines=(CHOSEN,), causes=findings)
+    (limited,) = found(of_rows, lines=(CHOSEN,), causes=findings, work=work)
+    assert (free.cause, limited.cause) == ("tiny-operators", "tiny-operators")
+    assert free.gain > limited.gain == pytest.approx(300 / 270)

@@ -14,7 +14,7 @@ from workshop.diagnosis.measurement import Measurement
 from workshop.diagnosis.samples import Observations
 from workshop.pages.measurement_page import page
 from workshop.probe.cause import Half
-from workshop.probe.observations import BackwardPass, OperatorWork, Trial
+from workshop.probe.observations import OperatorWork
 from workshop.probe.phases import Phase
 
 WORK = OperatorWork(
@@ -109,17 +109,3 @@ def test_what_other_programs_do_to_profiled_steps_is_left_out() -> None:
 def test_a_validation_is_no_calling() -> None:
     steps = made_steps({Phase.FORWARD: 60.0, Phase.BACKWARD: 40.0, Phase.VALIDATION: 100.0})
     assert Headrooms(replace(measured(), steps=steps)).operators_ms == pytest.approx(140.0)
-
-
-def test_a_loop_over_small_operators_gains_no_more_than_their_calls() -> None:
-    stack = (("forward", "/me/train.py", 7),)
-    loop = BackwardPass(0.0, 1, 1, 0, 2000, ((0.03, 2000, stack),), (("/me/train.py", 7, 500),))
-    once = Trial(0.0, 1, 1, name="once-for-all", as_it_is_s=1.0, changed_s=0.2)
-    gains = []
-    for seconds in (0.0, 0.09):
-        found = measured(seconds=seconds)
-        observations = replace(found.observations, backward_passes=[loop], raced=[once])
-        (each,) = findings(replace(found, observations=observations))
-        gains.append(each.gain)
-        assert each.cause == "tiny-operators"
-    assert gains[0] > gains[1] == pytest.approx(100 / 90)

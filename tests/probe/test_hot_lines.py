@@ -230,7 +230,7 @@ def test_no_variable_is_kept_alive(tmp_path: Path) -> None:
         (torch.Generator(), torch.Generator().manual_seed(1)),
         (np.random.default_rng(0), np.random.default_rng(1)),
     ],
-    ids=str,
+    ids=lambda value: type(value).__name__,
 )
 def test_equal_values_are_told_from_others(one: Any, other: Any) -> None:
     first, again, second = kept(one), kept(one), kept(other)
