@@ -21,7 +21,6 @@ from corpus import SLOW, Planted, planted
 from machine import machine
 
 from workshop.diagnosis.diagnosis import Diagnosis, diagnose
-from workshop.diagnosis.measurement import NoteKind
 from workshop.diagnosis.stages import CLOSER_STEPS, measure
 from workshop.diagnosis.tried import tried_changes
 from workshop.probe.cause import CausePlace
@@ -31,8 +30,8 @@ from workshop.runs.measured_script import staged_script
 from workshop.runs.script import run_folder
 from workshop.runs.staged_run import WARM_UP_STEPS, StagedRun
 
-NOTED = {"kept-graphs": NoteKind.KEPT_GRAPHS}
-"""What takes memory has no measured gain, and is no finding but a note: its kind, by the cause."""
+NOTED = {"kept-graphs", "recompilations"}
+"""The causes that have no measured gain, and are no finding but a note."""
 
 WITHIN = 1.3
 """A gain is right if the twin's lies in the stated range, or no more than this many times outside of it."""
@@ -135,7 +134,7 @@ def try_slow(slow: Planted, seconds: float) -> Tried:
     fixed_ms = timed_ms(slow.fixed, seconds)
     first = found[0] if found else None
     named = {(first.file, first.line), first.decided_in} if first else set()
-    noted = [each for each in diagnosis.measurement.notes if each.kind is NOTED.get(slow.cause)]
+    noted = [each.about for name, each in diagnosis.measurement.observations.noticed.items() if name == slow.cause]
     return Tried(
         slow.name,
         slow.cause,

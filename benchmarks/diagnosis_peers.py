@@ -52,7 +52,7 @@ OF_OWN_CODE = {"own-work", "same-again", "periodic-work", "growing-steps", "tiny
 OF_COMPUTING = {
     *("tiny-operators", "growing-steps", "float64", "one-thread", "anomaly-mode", "dense-embedding", "fused-optimizer"),
     *("unused-graph", "unused-gradients", "graph-twice", "own-work", "same-again", "padded-batches", "ignored-targets"),
-    "repeated-call",
+    *("repeated-call", "garbage-collector", "merged-groups", "attention-by-hand", "recompilations"),
 }
 INCLUDES = {"INPUT-BOUND": OF_LOADING, "RESIDUAL-HEAVY": OF_OWN_CODE, "COMPUTE-BOUND": OF_COMPUTING}
 """The planted causes that a verdict of TraceML counts as right for.

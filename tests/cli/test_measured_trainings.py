@@ -341,6 +341,53 @@ def test_what_is_tried_depends_on_what_the_script_says(
             assert "zero_grad" in (tmp_path / "mine.py").read_text().splitlines()[each["line"] - 1]
 
 
+THREE_FAULTS = """
+import gc, torch
+from torch import nn
+from torch.nn import functional
+
+class Mixes(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.project = nn.Linear(32, 96)
+    def forward(self, x):
+        q, k, v = self.project(x).chunk(3, -1)
+        return {mixed}
+
+stays = [[number] for number in range(200_000)]
+model = nn.Sequential(*(Mixes() for _ in range(4)))
+optimizer = torch.optim.AdamW({groups})
+for step in range(100_000):
+    optimizer.zero_grad()
+    model(torch.randn(8, 64, 32)).square().mean().backward()
+    optimizer.step()
+    {ends}
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("is_faulty", [True, False])
+def test_what_is_tried_depends_on_what_the_script_does(
+    is_faulty: bool, measured: Callable[..., Found], tmp_path: Path
+) -> None:
+    mixed, groups, ends = "functional.scaled_dot_product_attention(q, k, v)", "model.parameters()", "pass"
+    if is_faulty:
+        mixed, ends = "(q @ k.mT / 32**0.5).softmax(-1) @ v", "step % 8 or gc.collect()"
+        groups = "[{'params': [each]} for each in model.parameters()]"
+    (tmp_path / "mine.py").write_text(THREE_FAULTS.format(mixed=mixed, groups=groups, ends=ends))
+    found = measured(1, None, "mine.py")
+    tried = {each["name"]: each for each in found["trials"]}
+    faults = {"garbage-collector", "merged-groups", "attention-by-hand"}
+    assert tried.keys() & faults == (faults if is_faulty else set())
+    if is_faulty:
+        assert {(tried[each]["error"], tried[each]["setting"]) for each in faults} == {("", ""), ("", "1 instead of 8")}
+        assert tried["garbage-collector"]["times"] == pytest.approx(1 / 8, rel=0.3)
+        lines = (tmp_path / "mine.py").read_text().splitlines()
+        assert [
+            lines[each["line"] - 1].strip() for each in found["findings"] if each["cause"] == "garbage-collector"
+        ] == [ends]
+
+
 COMPILED = """
 import os, torch
 from torch import nn

@@ -12,6 +12,7 @@ from workshop.diagnosis.hot_calls import SAME_AGAIN, TINY_OPERATORS
 from workshop.probe.trials import tried_causes
 
 SCRIPT = """
+import gc
 import torch
 from torch import nn
 from torch.nn import functional
@@ -139,6 +140,17 @@ for x, y in [*DataLoader(Noisy(), 4), *DataLoader(Noisy(), 4)]:
     functional.cross_entropy(model(x), y).backward()
     optimizer.step()
 """
+ATTENTION = """
+model = nn.Linear(6, 18)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for _ in range(6):
+    q, k, v = model(torch.randn(2, 5, 6)).chunk(3, -1)
+    mixed = (q @ k.mT / 6**0.5).softmax(-1) @ v
+    optimizer.zero_grad()
+    mixed.square().mean().backward()
+    optimizer.step()
+"""
+
 KEEPS = {"return self.read(index)": "return kept.setdefault(index, self.read(index))"}
 
 PLACES = """
@@ -236,6 +248,16 @@ TAKEN: dict[str, Advice] = {
         says="how well it learns",
     ),
     "float64": Advice(DOUBLE, {"model.double()": "", "(x.double())": "(x)"}, says="7 digits"),
+    "attention-by-hand": Advice(
+        ATTENTION, {"(q @ k.mT / 6**0.5).softmax(-1) @ v": "functional.scaled_dot_product_attention(q, k, v)"}
+    ),
+    "merged-groups": Advice(
+        LOOP.replace("SGD(model.parameters()", "SGD([{'params': [each]} for each in model.parameters()]"),
+        {"[{'params': [each]} for each in model.parameters()]": "model.parameters()"},
+    ),
+    "garbage-collector": Advice(
+        LOOP + "    gc.collect()\n", {"    gc.collect()\n": "    gc.get_freeze_count() or gc.freeze()\ngc.unfreeze()\n"}
+    ),
     "single-items": Advice(LOOP, AT_ONCE),
     "slow-item": Advice(ITEMS, KEEPS),
     "slow-item, random": Advice(

@@ -4,6 +4,7 @@ import pytest
 from made_measurements import made_steps
 
 from workshop.cli.measurement_text import print_diagnosis
+from workshop.diagnosis.causes import without_what_is_measured
 from workshop.diagnosis.causes.data_wait import FEW_WORKERS
 from workshop.diagnosis.causes.other_work import OWN_WORK
 from workshop.diagnosis.diagnosis import Diagnosis
@@ -11,11 +12,22 @@ from workshop.diagnosis.findings import Finding, finding, limited, within_phase
 from workshop.diagnosis.measurement import Measurement
 from workshop.pages.measurement_page import page
 from workshop.probe.phases import Phase
+from workshop.profiles.stacks import Frame
 from workshop.runs.other_load import OtherLoad
 
 
 def slow(max_gain: float = 1000.0) -> Finding:
     return finding(OWN_WORK, "Do it cheaper.", gain=2.5, ms_a_step=43.0, share=0.43, max_gain=max_gain)
+
+
+def test_what_was_measured_in_a_line_takes_the_place_of_an_estimate() -> None:
+    there, elsewhere = ((Frame("main", "mine.py", line),) for line in (7, 8))
+    measured = finding(FEW_WORKERS, "", gain=1.4, measured=True, path=there, ms_a_step=30.0, share=0.3)
+    half, more, other = (
+        finding(OWN_WORK, "", gain=2.0, path=path, ms_a_step=100.0 * share, share=share)
+        for path, share in ((there, 0.5), (there, 0.7), (elsewhere, 0.5))
+    )
+    assert without_what_is_measured([half, measured, more, other, slow()]) == [measured, more, other, slow()]
 
 
 def test_the_figures_beside_a_potential_speedup_lead_to_it() -> None:

@@ -7,7 +7,6 @@ import pytest
 from made_measurements import made_steps
 
 from workshop.cli.measurement_text import print_diagnosis
-from workshop.diagnosis.causes import findings
 from workshop.diagnosis.diagnosis import diagnose
 from workshop.diagnosis.headrooms import Headrooms
 from workshop.diagnosis.measurement import Measurement

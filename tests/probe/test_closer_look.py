@@ -97,7 +97,8 @@ OF_OPTIMIZER = [each.name for each in tried_causes().values() if each.phases == 
 OF_MODEL = [
     each.name
     for each in tried_causes().values()
-    if each.moment is not Moment.WATCHING and not {Phase.OPTIMIZER, Phase.COPY}.issuperset(each.phases or Phase)
+    if each.moment not in (Moment.WATCHING, Moment.THROUGHOUT)
+    and not {Phase.OPTIMIZER, Phase.COPY}.issuperset(each.phases or Phase)
 ]
 MARKS = {"torch-compile": pytest.mark.acceptance} | dict.fromkeys(ON_CUDA, pytest.mark.cuda)
 
@@ -269,7 +270,7 @@ def test_without_a_gpu_nothing_is_pinned(tmp_path: Path) -> None:
 @pytest.mark.parametrize("kind", [torch.optim.SGD, torch.optim.Adam, torch.optim.AdamW])
 def test_a_trial_of_an_optimizer_changes_nothing(name: str, kind: type[torch.optim.Optimizer], tmp_path: Path) -> None:
     model = nn.Linear(8, 8)
-    optimizer = kind(model.parameters(), lr=0.1)
+    optimizer = kind([{"params": [each]} for each in model.parameters()], lr=0.1)
     for _ in range(2):
         model(torch.randn(4, 8)).sum().backward()
         optimizer.step()
@@ -280,6 +281,19 @@ def test_a_trial_of_an_optimizer_changes_nothing(name: str, kind: type[torch.opt
     assert trial.difference < 1e-6
     assert all(map(torch.equal, model.parameters(), before))
     assert str(optimizer.state_dict()) == str(state)
+
+
+def test_groups_with_the_same_options_become_one(tmp_path: Path) -> None:
+    parts = [nn.Linear(4, 4) for _ in range(6)]
+    groups = [{"params": part.parameters(), "lr": 0.1 * (number % 2 + 1)} for number, part in enumerate(parts)]
+    optimizer = torch.optim.AdamW([{**group, "name": str(n)} for n, group in enumerate(groups)])
+    sum(part(torch.randn(3, 4)).sum() for part in parts).backward()
+    trial = raced("merged-groups", tmp_path, optimizer)
+    assert (trial.error, trial.setting, trial.difference) == ("", "2 instead of 6", 0.0)
+    assert len(optimizer.param_groups) == 6
+    optimizer = torch.optim.AdamW(groups[:2])
+    parts[0](torch.randn(3, 4)).sum().backward()
+    assert not raced("merged-groups", tmp_path, optimizer).applies, "they differ in the learning rate"
 
 
 @pytest.mark.parametrize(

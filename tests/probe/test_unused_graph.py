@@ -43,7 +43,10 @@ def test_a_teacher_whose_graph_nobody_goes_through(teaches: bool, tmp_path: Path
         assert each.changed_s > 0
 
 
-@pytest.mark.parametrize(("keeps", "kept", "place"), [("sum", STEPS, ""), ("list", STEPS, "losses"), ("number", 0, "")])
+@pytest.mark.parametrize(
+    ("keeps", "kept", "place"),
+    [("sum", STEPS, ""), ("list", STEPS, ", in losses,"), ("number", 0, "")],
+)
 def test_losses_that_are_kept_with_their_graph(keeps: str, kept: int, place: str, tmp_path: Path) -> None:
     lives, model, losses = GraphLives(EventFile(str(tmp_path))), nn.Linear(8, 1), []
     total = torch.zeros(())
@@ -56,8 +59,12 @@ def test_losses_that_are_kept_with_their_graph(keeps: str, kept: int, place: str
         losses.append(loss if keeps == "list" else loss.item())
     del loss
     lives.end()
-    noted = read_observations(tmp_path, [os.getpid()]).kept_graphs
-    assert [(each.kept, each.of, each.place) for each in noted] == [(kept, STEPS, place)] * bool(kept)
+    noted = read_observations(tmp_path, [os.getpid()]).noticed
+    about = f"{kept} of {STEPS} watched backward passes (line {LINE})"
+    assert [(each.about, each.setting) for each in noted.values()] == [(about, place)] * bool(kept)
+
+
+LINE = test_losses_that_are_kept_with_their_graph.__code__.co_firstlineno + 9
 
 
 def test_losses_are_watched_from_all_over_a_long_run(tmp_path: Path) -> None:
@@ -66,6 +73,5 @@ def test_losses_are_watched_from_all_over_a_long_run(tmp_path: Path) -> None:
         loss = (weight * 2).sum()
         lives.on_backward(loss)
         history.append(loss)
-    noted = read_observations(tmp_path, [os.getpid()]).kept_graphs
-    assert noted[-1].kept == noted[-1].of == MAX_MARKS, "it is noted though no stage has ended"
-    assert len(noted) == 4, "as often as the number of steps has doubled"
+    noted = read_observations(tmp_path, [os.getpid()]).noticed["kept-graphs"]
+    assert noted.about.startswith(f"{MAX_MARKS} of {MAX_MARKS} "), "it is noted though no stage has ended"

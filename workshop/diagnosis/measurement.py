@@ -24,7 +24,7 @@ class NoteKind(Enum):
     NO_HEADROOM = auto()
     NO_RESULT = auto()  # of what was tried
     NOT_TRIED = auto()
-    KEPT_GRAPHS = auto()
+    NOTICED = auto()  # of a cause that is not tried
     INTERRUPTED = auto()
     NOT_SEEN = auto()  # or not recorded
 

@@ -15,10 +15,10 @@ from workshop.probe.internals import WORKER_LOOP
 from workshop.probe.listener import TELL
 from workshop.probe.observations import (
     BackwardPass,
-    KeptGraphs,
     LineRuns,
     LoaderIterated,
     LoaderMade,
+    Noticed,
     OperatorWork,
     Role,
     SettingMade,
@@ -60,7 +60,8 @@ class Observations:
     samples: list[Sample] = field(default_factory=list)
     backward_passes: list[BackwardPass] = field(default_factory=list)
     raced: list[Trial] = field(default_factory=list)
-    kept_graphs: list[KeptGraphs] = field(default_factory=list)
+    noticed: dict[str, Noticed] = field(default_factory=dict)
+    """The last that was noticed of each cause, by its name."""
     line_runs: list[LineRuns] = field(default_factory=list)
     operators: OperatorWork | None = None
     """What the operators of a step compute; None if that was not measured."""
@@ -187,8 +188,8 @@ def _enter(found: Observations, events: Iterable[Event]) -> None:
                 found.backward_passes.append(event)
             case Trial():
                 found.raced.append(event)
-            case KeptGraphs():
-                found.kept_graphs.append(event)
+            case Noticed():
+                found.noticed[event.name] = event
             case LineRuns():
                 found.line_runs.append(event)
             case OperatorWork():

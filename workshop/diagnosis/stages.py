@@ -130,7 +130,7 @@ class MeasuredStages:
             found = replace(found, with_workers=tried, whole_batches=self._whole_batches(Loading(found)))
         found = self._watch_hot_lines(found)
         found = self._with_trials(found, until_s - time.monotonic())
-        self._notes += _kept_graphs(found.observations)
+        self._notes += _noticed(found.observations)
         self._note_if_unseen()
         return replace(found, notes=tuple(dict.fromkeys(self._notes)), crash=run.crash)
 
@@ -157,7 +157,7 @@ class MeasuredStages:
                 first,
                 steps=steps[rank],
                 synchronized=synchronized.get(rank),
-                notes=(*self._notes, *_kept_graphs(observed)),
+                notes=(*self._notes, *_noticed(observed)),
                 observations=observed,
             )
         return replace(ranks[min(ranks)], ranks=ranks, crash=run.crash)
@@ -263,14 +263,16 @@ class MeasuredStages:
         Trials that would take longer together than `left_s` are left out, but not those of a few seconds.
         """
         run = self._run
-        if run.unit != StepUnit.OPTIMIZER or run.circumstances.compiled or run.circumstances.distributed:
+        if run.unit != StepUnit.OPTIMIZER or run.circumstances.distributed:
             return found
         look, begun = _look_at(found), list[str]()
         causes = self._worth_it(found, look, max(left_s - WATCHED_S, 8.0))
-        if not run.ended and found.table.share(Phase.BACKWARD, Phase.OPTIMIZER) > MIN_SHARE_OF_STEP:
+        learns = found.table.share(Phase.BACKWARD, Phase.OPTIMIZER) > MIN_SHARE_OF_STEP
+        watched = causes_at(Moment.WATCHING, run.circumstances.compiled) if learns else ()
+        if not run.ended:
             run.script.tell("watching who uses gradients")
-            run.go_to(TryCauses(tuple(each.name for each in causes_at(Moment.WATCHING))))
-            run.take(12, WATCHED_S)
+            run.go_to(TryCauses(tuple(each.name for each in watched)))  # with none, too: what lasts is tried now
+            run.take(12 if watched else 0, WATCHED_S)
         for each in causes:
             if run.ended:
                 break
@@ -291,7 +293,7 @@ class MeasuredStages:
             return cause.seconds(found.table.ms_in(*cause.phases) / 1e3, look)
 
         taken, untried = list[TriedCause](), list[str]()
-        for cause in sorted(causes_at(Moment.AFTER), key=seconds):
+        for cause in sorted(causes_at(Moment.AFTER, look.circumstances.compiled), key=seconds):
             if found.table.share(*cause.phases) < MIN_SHARE_OF_STEP or not cause.is_worth_it(look):
                 continue
             if seconds(cause) <= left_s:
@@ -305,16 +307,12 @@ class MeasuredStages:
         return taken
 
 
-def _kept_graphs(observations: Observations) -> list[Note]:
-    from workshop.probe.trials.kept_graphs import ADVICE  # with torch
-
-    found = []
-    for each in observations.kept_graphs[-1:]:
-        frames = observations.user_frames_of(each.stack)
-        at = f" (line {frames[-1].line})" if frames else ""
-        where = f", in {each.place}," if each.place else ""
-        found.append(Note(NoteKind.KEPT_GRAPHS, ADVICE.format(kept=each.kept, of=each.of, at=at, where=where)))
-    return found
+def _noticed(observations: Observations) -> list[Note]:
+    known = tried_causes() if observations.noticed else {}
+    found = observations.noticed.values()
+    return [
+        Note(NoteKind.NOTICED, known[each.name].words.format(about=each.about, setting=each.setting)) for each in found
+    ]
 
 
 def _untold(run: StagedRun, causes: list[TriedCause], begun: list[str], observations: Observations) -> list[Note]:

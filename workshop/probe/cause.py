@@ -53,6 +53,8 @@ class Cause:
 class Moment(Enum):
     """The part of a measurement in which a cause is tried."""
 
+    THROUGHOUT = auto()
+    """From the first steps on, as long as the script runs: it is only watched, and at most tried between two parts."""
     CLOSER_LOOK = auto()
     """The first steps, in which backward passes are cut into lines."""
     BEFORE = auto()
@@ -119,6 +121,8 @@ class TriedCause(Cause):
     results: Results = Results.COMPARED
     other_results: Mapping[str, str] = field(default_factory=dict)
     """What is said of the results, by what was changed to, where that is known to compute something else."""
+    of_compiled: bool = False
+    """Whether it is tried or watched where torch.compile has made the model, too."""
     needs_idle_cores: bool = False
     """Whether it may be faster only because other programs use the cores: it then says nothing of an idle machine."""
     group: str = ""

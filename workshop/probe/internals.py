@@ -59,6 +59,8 @@ INTERNALS = (
     Internal("torch.nn", "Module._backward_pre_hooks", "copies of a model keep the hooks"),
     Internal("torch._dynamo", "OptimizedModule", "compiled models are taken for others"),
     Internal("torch._dynamo.utils", "counters", "that compiled code draws other random numbers is not known"),
+    Internal("torch._dynamo.utils", "get_compilation_metrics", "what is compiled again and again is not told"),
+    Internal("torch._dynamo.utils", "graph_break_reasons", "where compiled code is left is not told"),
     Internal("torch._subclasses.functional_tensor", "FunctionalTensor", "backward passes that are only traced count"),
     Internal("torch._C._functorch", "peek_interpreter_stack", "the probe fails in what torch.func transforms"),
     Internal("torch._C", "TensorBase.grad", "gradients that nobody uses are not found"),
@@ -134,6 +136,12 @@ def has_compiled() -> bool:
     """Return whether torch.compile has compiled anything in this process."""
     module = sys.modules.get("torch._dynamo.utils")
     return bool(module and module.counters["frames"].get("ok"))
+
+
+def compilations() -> tuple[list[Any], list[Any]]:
+    """Return what torch.compile notes of the last compilations, and of where it has left compiled code."""
+    module: Any = sys.modules.get("torch._dynamo.utils")
+    return (module.get_compilation_metrics(), module.graph_break_reasons) if module else ([], [])
 
 
 def forget_compiled() -> None:

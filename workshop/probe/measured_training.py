@@ -14,6 +14,7 @@ from workshop.probe.activity import ActivityListener
 from workshop.probe.audience import Audience
 from workshop.probe.backward_lines import BackwardLines
 from workshop.probe.batch_meter import BatchMeter
+from workshop.probe.cause import Moment
 from workshop.probe.event_file import EventFile
 from workshop.probe.hooks import TrainingHooks
 from workshop.probe.hot_lines import HotLines
@@ -30,8 +31,7 @@ from workshop.probe.phase_clock import PhaseClock
 from workshop.probe.settings import ProbeConfig
 from workshop.probe.stack_sampler import TrainingSampler
 from workshop.probe.step_meter import StepMeter
-from workshop.probe.trials import watchers_for
-from workshop.probe.trials.kept_graphs import GraphLives
+from workshop.probe.trials import causes_at, tried_causes, watchers_for
 from workshop.probe.trials.watcher import Watcher
 from workshop.probe.whole_batches import singles_of
 
@@ -88,7 +88,7 @@ class LoaderNotes(Listener):
 
 
 class StageWatchers(Listener):
-    """Lets watchers hear of a stage, before all other listeners; of a compiled model, none.
+    """Lets watchers hear of a stage, or of all of them, before all other listeners; of a compiled model, only some.
 
     Args:
         events: where they note what they find.
@@ -107,19 +107,25 @@ class StageWatchers(Listener):
     def goes_on_in_fork(self) -> bool:
         """Begin in this process without any: those of the other one stay there."""
         self._watchers: list[Watcher] = []
-        self._graphs: GraphLives | None = None
+        self._lasting: list[Watcher] = []
         return True
 
     def on_stage(self, stage: SetStage) -> None:
         """End the watchers of the stage before, and begin those of the next."""
-        present, is_compiled = self._audience.listeners, self._models.is_compiled()
+        present = self._audience.listeners
         tell([each for each in self._watchers if each in present], "end")  # others have given up
         others = tuple(each for each in present if each not in self._watchers)
-        if self._graphs is None and not is_compiled:
-            self._graphs = GraphLives(self._events)
-            others = (self._graphs, *others)
-        self._watchers = [] if is_compiled else self._begun(stage)
+        if not self._lasting:
+            lasting = causes_at(Moment.THROUGHOUT, self._models.is_compiled())
+            self._lasting = self._begun(TryCauses(tuple(each.name for each in lasting)))
+            others = (*self._lasting, *others)
+        self._watchers = self._begun(self._of_compiled(stage) if self._models.is_compiled() else stage)
         self._audience.listeners = (*self._watchers, *others)
+
+    def _of_compiled(self, stage: SetStage) -> SetStage:
+        """The stage with the causes that are watched of compiled models, too."""
+        causes = stage.causes if isinstance(stage, TryCauses) else ()
+        return TryCauses(tuple(each for each in causes if tried_causes()[each].of_compiled))
 
     def _begun(self, stage: SetStage) -> list[Watcher]:
         """Those of a stage; what cuts backward passes comes last, as nothing is to be tried in anomaly mode."""

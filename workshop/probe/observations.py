@@ -165,16 +165,14 @@ class LineRuns(Event):
 
 
 @dataclass(frozen=True)
-class KeptGraphs(Event):
-    """The script keeps the graphs of its losses, long after the steps that they belong to."""
+class Noticed(Event):
+    """Something that was watched, and is said without a gain; later ones of the same cause take its place."""
 
-    kept: int
-    of: int
-    """The number of backward passes that were watched."""
-    stack: tuple[WireFrame, ...]
-    """Where one of these passes was asked for."""
-    place: str = ""
-    """The name of the list that they are kept in; empty if it is not known."""
+    name: str
+    """The name of the cause, whose words say it."""
+    about: str
+    setting: str = ""
+    """What goes into the words."""
 
 
 @dataclass(frozen=True)

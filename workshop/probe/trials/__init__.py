@@ -34,9 +34,10 @@ def tried_causes() -> dict[str, TriedCause]:
     return {name: cause for name, (cause, _) in _declared.items()}
 
 
-def causes_at(moment: Moment) -> tuple[TriedCause, ...]:
-    """Return the causes that are tried in a part of a measurement."""
-    return tuple(each for each in tried_causes().values() if each.moment is moment)
+def causes_at(moment: Moment, is_compiled: bool = False) -> tuple[TriedCause, ...]:
+    """Return the causes that are tried in a part of a measurement, with a model of torch.compile or another one."""
+    known = tried_causes().values()
+    return tuple(each for each in known if each.moment is moment and (each.of_compiled or not is_compiled))
 
 
 def watchers_for(names: Iterable[str], events: EventFile) -> list[Watcher]:

@@ -20,11 +20,8 @@ from workshop.probe.observations import WireFrame
 from workshop.probe.stack_sampler import user_stack_here
 from workshop.probe.trials.copies import ensure_room
 from workshop.probe.trials.trial_race import Pass
-from workshop.probe.trials.watcher import ENOUGH, Watcher, watches_for
+from workshop.probe.trials.watcher import ENOUGH, MIN_WASTED, Watcher, watches_for
 from workshop.probe.user_names import name_in
-
-MIN_IGNORED = 0.4
-"""Share of the targets, at least, that a loss must ignore."""
 
 CROSS_ENTROPY = signature(functional.cross_entropy)
 
@@ -70,7 +67,7 @@ class IgnoredTargets(Watcher):
             share = 1.0 - float(counts.float().mean())
         except RuntimeError:  # values under vmap cannot be looked at
             return
-        if share < MIN_IGNORED:
+        if share < MIN_WASTED:
             return
         self._losses[layer] += 1
         if self._of_steps[layer] >= ENOUGH:

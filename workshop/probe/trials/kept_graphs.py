@@ -12,21 +12,17 @@ from weakref import ref
 import torch
 
 from workshop.probe.backward_graph import roots_of
+from workshop.probe.cause import Moment, TriedCause
 from workshop.probe.event_file import EventFile
 from workshop.probe.internals import frame_above
 from workshop.probe.messages import SetStage
-from workshop.probe.observations import KeptGraphs
-from workshop.probe.stack_sampler import stack_here
-from workshop.probe.trials.watcher import Watcher
+from workshop.probe.observations import Noticed
+from workshop.probe.stack_sampler import user_stack_here
+from workshop.probe.trials.watcher import Watcher, watches_for
 from workshop.probe.user_names import name_in
 
 MIN_GRAPHS = 6
 """Graphs, at least, that must be kept: one or two may belong to the present step."""
-
-ADVICE = (
-    "The losses of {kept} of {of} watched backward passes{at} are kept with their graphs{where} and take memory: keep "
-    "loss.item(), or loss.detach()."
-)
 
 MAX_MARKS = 64
 """Losses, at most, that are watched: of more, only every other one is, and of those to come."""
@@ -39,6 +35,15 @@ class _Mark:
         self.loss = ref(loss)
 
 
+KEPT_GRAPHS = TriedCause(
+    "kept-graphs",
+    "The losses of {about} are kept with their graphs{setting} and take memory: keep loss.item(), or loss.detach().",
+    phases=(),
+    moment=Moment.THROUGHOUT,
+)
+
+
+@watches_for(KEPT_GRAPHS)
 class GraphLives(Watcher):
     """Watches losses from all over the run, and notes now and then how many are kept, if they are many."""
 
@@ -56,7 +61,8 @@ class GraphLives(Watcher):
         kept = [mark for each in self._marks if (mark := each()) is not None]
         if len(kept) >= max(MIN_GRAPHS, len(self._marks) // 2):
             place = _place_of(mark.loss() for mark in kept)
-            self.events.write(KeptGraphs, kept=len(kept), of=len(self._marks), stack=self._stack, place=place)
+            about = f"{len(kept)} of {len(self._marks)} watched backward passes{self._at}"
+            self.events.write(Noticed, name=KEPT_GRAPHS.name, about=about, setting=place and f", in {place},")
 
     def on_backward(self, tensors: Any) -> None:
         """Mark the graph of a loss."""
@@ -70,7 +76,8 @@ class GraphLives(Watcher):
             mark = _Mark(each)
             each.grad_fn.metadata["workshop"] = mark
             self._marks.append(ref(mark))
-            self._stack = stack_here(0)
+            frames = user_stack_here()
+            self._at = f" (line {frames[-1][2]})" if frames else ""
 
 
 def _place_of(losses: Iterable[torch.Tensor | None]) -> str:

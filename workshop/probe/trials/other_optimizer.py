@@ -17,11 +17,12 @@ from workshop.probe.trials.watcher import of_optimizer
 
 def _cause(name: str, words: str) -> TriedCause:
     return TriedCause(
-        name, words, CausePlace.OPTION, phases=(Phase.OPTIMIZER,), group="optimizers", is_asked_by=_makes_optimizer
+        name, words, CausePlace.OPTION, phases=(Phase.OPTIMIZER,), group="optimizers", is_asked_by=makes_optimizer
     )
 
 
-def _makes_optimizer(made: SettingMade, name: str) -> bool:
+def makes_optimizer(made: SettingMade, name: str) -> bool:
+    """Return whether a call has made an optimizer of this class."""
     return made.function == "Optimizer" and made.values[:1] == (name,)
 
 
@@ -55,24 +56,29 @@ def _with(optimizer: Optimizer, setting: dict[str, bool]) -> Iterator[Pass]:
         raise NothingToTryError(f"{type(optimizer).__name__} has no such implementation, or it is in use")
     if any(group.get("differentiable") for group in groups) or (own and wanted == "foreach" and groups[0].get("fused")):
         raise NothingToTryError("another implementation is in use")
-    as_it_is, changed = _copy(optimizer), _copy(optimizer)
+    as_it_is, changed = stepped_copy(optimizer), stepped_copy(optimizer)
     for group in changed.param_groups:
         group.update({name: value for name, value in setting.items() if name in group})
     if wanted == "fused":
         for parameter, state in changed.state.items():
             if isinstance(state.get("step"), torch.Tensor):
                 state["step"] = state["step"].to(parameter.device)
-    yield lambda: _step(as_it_is)
-    yield lambda: _step(changed)
+    yield lambda: step(as_it_is)
+    yield lambda: step(changed)
 
 
-def _step(optimizer: Optimizer) -> torch.Tensor:
+def step(optimizer: Optimizer) -> torch.Tensor:
+    """Step, and return the first parameter."""
     optimizer.step()
     return parameters_of(optimizer)[0]
 
 
-def _copy(optimizer: Optimizer) -> Optimizer:
-    """A copy with copies of all parameters that have a gradient."""
+def stepped_copy(optimizer: Optimizer) -> Optimizer:
+    """Return a copy that can step, with copies of all parameters that have a gradient.
+
+    Raises:
+        NothingToTryError: it has no gradients, or sparse ones.
+    """
     copies = {}
     for each in parameters_of(optimizer):
         if each.grad is None:

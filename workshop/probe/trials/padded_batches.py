@@ -18,14 +18,11 @@ from workshop.probe.internals import frame_above, tree_leaves, tree_map
 from workshop.probe.stack_sampler import user_stack_here
 from workshop.probe.trials.copies import copied_call, forward_and_backward
 from workshop.probe.trials.trial_race import NothingToTryError, Pass
-from workshop.probe.trials.watcher import ENOUGH, Watcher, watches_for
+from workshop.probe.trials.watcher import ENOUGH, MIN_WASTED, Watcher, watches_for
 from workshop.probe.user_names import name_in
 
 MIN_LENGTH = 16
 """Positions of an input, at least, in which padding is looked for."""
-
-MIN_PADDING = 0.2
-"""Share of the positions, at least, that must be padding."""
 
 PADDED_BATCHES = TriedCause(
     "padded-batches",
@@ -58,7 +55,7 @@ class PaddedInputs(Watcher):
         if self._of_steps[module] < ENOUGH:
             return
         length, to = usual_lengths(seen)
-        if length - to < MIN_PADDING * max(length, 1):
+        if length - to < MIN_WASTED * max(length, 1):
             return
         self.tried.add(module)
         about = f"About {length - to} of {length} positions in the inputs of {name_in(frame_above(0), module)}"

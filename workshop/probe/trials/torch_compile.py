@@ -22,8 +22,8 @@ LONGEST_S = 60.0
         "torch-compile",
         "The model ({about}) is faster with torch.compile(model).",
         CausePlace.OPTION,
-        # On two cores, so many seconds, and more for each operation of a backward pass.
-        seconds=lambda pass_s, look: PASSES * pass_s + 12.0 + 0.2 * look.operations,
+        # On two cores, so many seconds, and more for each operation of a backward pass, until it is given up.
+        seconds=lambda pass_s, look: PASSES * pass_s + min(12.0 + 0.2 * look.operations, LONGEST_S),
     )
 )
 def compiled(model: nn.Module, inputs: Any, options: Any) -> Iterator[Pass]:

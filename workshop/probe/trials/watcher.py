@@ -1,8 +1,9 @@
 """What watches or tries something in some steps of a training, and has it race against the script as it is."""
 
 import warnings
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 from typing import Any, TypeAlias, TypeVar
 
@@ -33,6 +34,9 @@ Declared = TypeVar("Declared", bound=Callable[..., Any])
 
 ENOUGH = 4
 """Times, at least, that something must be seen to be taken for what the script always does."""
+
+MIN_WASTED = 0.2
+"""Share of what goes in, at least, that must be of no use, such as padding, to be worth a trial."""
 
 
 class Watcher(Listener):
@@ -88,11 +92,22 @@ class Watcher(Listener):
         cause: TriedCause,
         passes: Callable[[], Passes],
         about: str,
-        stack: tuple[WireFrame, ...] = (),
+        stack: Sequence[WireFrame] = (),
         times: float = 1.0,
         leads_on: bool = False,
+        usual_s: float = 0.0,
     ) -> None:
-        """Let the two passes that `passes` makes take turns, and note the result, or why there is none."""
+        """Let the two passes that `passes` makes take turns, and note the result, or why there is none.
+
+        Args:
+            cause: what is tried.
+            passes: makes the two passes.
+            about: what is changed.
+            stack: the user's frames that it is about; the passes may add them to a list.
+            times: how often a step has such a pass.
+            leads_on: see `Trial`.
+            usual_s: the seconds of a pass as it was timed in the training; 0 for the median of those here.
+        """
         try:
             with warnings.catch_warnings(), random_states_kept():
                 warnings.simplefilter("ignore")
@@ -103,7 +118,8 @@ class Watcher(Listener):
                 finally:
                     if isinstance(made, Generator):
                         made.close()  # what was changed is put back
-            noted = {"about": about, "stack": stack, "times": times, "setting": setting, "leads_on": leads_on}
+            noted = {"about": about, "stack": tuple(stack), "times": times, "setting": setting, "leads_on": leads_on}
+            result = replace(result, usual_s=usual_s or result.usual_s)
             self.events.write(Trial, name=cause.name, **vars(result), **noted)
         except Exception as error:  # models that cannot be copied fail in many ways
             why, applies = why_not(error), not isinstance(error, NothingToTryError)
