@@ -15,7 +15,8 @@ from workshop.diagnosis.diagnosis import diagnose
 from workshop.diagnosis.findings import Finding
 from workshop.diagnosis.measurement import Measurement
 from workshop.diagnosis.samples import Observations, Sample
-from workshop.probe.observations import LineRuns, Operand, Role
+from workshop.probe.loader_settings import LoaderSettings
+from workshop.probe.observations import LineRuns, LoaderIterated, Operand, Role
 from workshop.probe.phases import Phase
 from workshop.profiles.stacks import Frame
 from workshop.runs.measured_steps import MeasuredSteps
@@ -320,3 +321,30 @@ def test_steps_that_become_shorter_are_noted() -> None:
     calls = tuple(range(50, 10, -1))
     assert shorter([0.01 * each for each in calls], calls) == [], "there is less to do"
     assert shorter([0.03, *[0.02] * 9]) == [], "too few to tell"
+
+
+@pytest.mark.parametrize(("workers", "lines"), [(2, [4]), (0, [])])
+def test_a_sampler_that_draws_beside_workers_is_a_line_that_the_training_waits_for(
+    workers: int, lines: list[int], tmp_path: Path
+) -> None:
+    """Without workers, the whole loading is in the same thread, and its causes are those of the wait for data."""
+    script, loader = str(tmp_path / "mine.py"), "/lib/site-packages/torch/utils/data/dataloader.py"
+    Path(script).write_text(
+        "for batch in loader:\n    optimizer.step()\ndef __iter__(self):\n    order.remove(index)\n"
+    )
+    loop, draw = Frame("<module>", script, 1), (Frame("_next_index", loader, 7), Frame("draw", script, 4))
+    stacks = [
+        (Phase.DATA_WAIT, (loop, *draw)),
+        (Phase.DATA_WAIT, (loop, Frame("_get_data", loader, 8))),
+        (Phase.OPTIMIZER, (Frame("<module>", script, 2),)),
+    ]
+    samples = [
+        Sample(0.1 * number, 0.1, 1, Role.TRAINING, str(phase), stack)
+        for number, (phase, stack) in enumerate(stacks * 40, start=1)
+    ]
+    iterated = LoaderIterated(0.0, 1, 1, loader=1, settings=LoaderSettings(workers), training=True, collate=("", ""))
+    steps = made_steps({Phase.DATA_WAIT: 200.0, Phase.OPTIMIZER: 100.0}, 40)
+    found = other_work_findings(Measurement(steps, observations=Observations(samples, iterated=[iterated])))
+    assert [(each.line, each.phase, round(each.share, 2)) for each in found] == [
+        (line, Phase.DATA_WAIT, 0.33) for line in lines
+    ]

@@ -5,6 +5,7 @@ from functools import cached_property
 
 import numpy as np
 
+from workshop.diagnosis.loading import Loading
 from workshop.diagnosis.measurement import Measurement
 from workshop.diagnosis.user_lines import HotLine, Path, hottest, main_lines, trunk_of
 from workshop.noise import Floats
@@ -13,7 +14,11 @@ from workshop.probe.phases import Phase
 from workshop.profiles.stacks import Frame
 from workshop.runs.measured_steps import MeasuredSteps
 
-LIBRARY: dict[str, str] = {Phase.BACKWARD: "/torch/autograd/", Phase.OPTIMIZER: "/torch/optim/"}
+LIBRARY: dict[str, str] = {
+    Phase.BACKWARD: "/torch/autograd/",
+    Phase.OPTIMIZER: "/torch/optim/",
+    Phase.DATA_WAIT: "/torch/utils/data/",
+}
 """The folder of what a phase is spent in by itself; the script's own lines may be called in it, as by hooks."""
 
 
@@ -27,7 +32,7 @@ class StepSample:
     path: Path
     """The frames of user code, outermost first."""
     is_own: bool
-    """Whether it is the work of the script's own line, and not that of a backward pass or an optimizer."""
+    """Whether it is the work of the script's own line, and not of a backward pass, an optimizer, or a DataLoader."""
     weight_s: float
 
 
@@ -46,12 +51,13 @@ class Timeline:
     def samples(self) -> list[StepSample]:
         """The samples of the training's thread, with their steps."""
         observations, steps = self.measurement.observations, self.steps
-        ends = steps.ends_s
+        ends, workers = steps.ends_s, Loading(self.measurement).workers
         found = []
         for each in observations.of(Role.TRAINING, steps.began_s, steps.ended_s):
             step = min(int(np.searchsorted(ends, each.time_s)), len(ends) - 1)
             frames = observations.user_frames(each.stack)
             is_own = bool(frames) and _is_called_in(each.phase, each.stack, frames[-1])
+            is_own = is_own and (workers > 0 or each.phase != Phase.DATA_WAIT)  # without them, it loads the items
             found.append(StepSample(step, each.phase, frames, is_own, each.weight_s))
         lines = main_lines((each.path, each.weight_s) for each in found)
         return [replace(each, path=tuple(lines[frame] for frame in each.path)) for each in found]
@@ -73,7 +79,8 @@ class Timeline:
     @cached_property
     def _of_training(self) -> list[Path]:
         """The ways to the backward pass and the optimizer's step."""
-        return [each.path for each in self.samples if each.phase in LIBRARY and not each.is_own]
+        trains = (Phase.BACKWARD, Phase.OPTIMIZER)
+        return [each.path for each in self.samples if each.phase in trains and not each.is_own]
 
     def trains_within(self, path: str, first: int, last: int) -> bool:
         """Return whether backward passes or optimizer steps come from some lines of a file."""
