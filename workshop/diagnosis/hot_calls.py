@@ -3,9 +3,8 @@
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from workshop.diagnosis.findings import MIN_SHARE_OF_STEP
 from workshop.diagnosis.samples import Observations
-from workshop.diagnosis.timeline import StepSample, Timeline
+from workshop.diagnosis.timeline import StepSample
 from workshop.diagnosis.user_lines import Path, Place, place_of
 from workshop.diagnosis.watched_lines import carried, following, watched_line
 from workshop.probe.cause import Cause, Half
@@ -250,7 +249,7 @@ class HotCalls:
                 )
         return ""
 
-    def paths(self, timeline: Timeline, samples: list[StepSample]) -> Iterator[tuple[Path, HotCall]]:
+    def paths(self, samples: list[StepSample]) -> Iterator[tuple[Path, HotCall]]:
         """Yield each statement on the way of some samples that was watched, those with most time first."""
         weights, paths = dict[Place, float](), dict[Place, Path]()
         for sample in samples:
@@ -259,5 +258,5 @@ class HotCalls:
                 weights[place] = weights.get(place, 0.0) + sample.weight_s
                 paths.setdefault(place, sample.path[:number])
         for place in sorted(weights, key=weights.__getitem__, reverse=True):
-            if place in self._seen and timeline.share(weights[place]) >= MIN_SHARE_OF_STEP:
+            if place in self._seen:
                 yield paths[place], self._seen[place]

@@ -93,14 +93,19 @@ class Timeline:
 
     @cached_property
     def differentiated(self) -> set[Frame]:
-        """The lines of user code that have made what a backward pass went through."""
+        """The lines of user code that have made what a backward pass went through.
+
+        A line that has a library train does everything: what it does besides is not told by it.
+        """
         observations = self.measurement.observations
+        trains = {frame for way in self._of_training for frame in way}
         return {
             frame
             for each in observations.backward_passes
             for seconds, _, stack in each.parts
             if seconds > 0
             for frame in observations.user_frames_of(stack)[-1:]
+            if frame not in trains
         }
 
     def computes(self, sample: StepSample) -> bool:

@@ -21,14 +21,28 @@ COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 
 
 def lines_to_watch(timeline: Timeline) -> tuple[WatchedLine, ...]:
-    """Return the statements that most time goes into, with what they call, and the one behind each."""
+    """Return the statements that most time goes into, with what they call, and the one behind each.
+
+    Those of a loop count together, unless it is that of the training.
+    """
     weights: Counter[Place] = Counter()
     for sample in timeline.samples:
         for place in {place_of(frame) for frame in sample.path}:
             weights[place] += sample.weight_s  # type: ignore[assignment]
-    hot = [place for place, weight in weights.most_common() if timeline.share(weight) >= MIN_SHARE_OF_STEP]
+    loops = {place: _loop_within_step(timeline, place) for place in weights}
+    together: Counter[Place] = Counter()
+    for place, weight in weights.items():
+        together[loops[place]] += weight
+    hot = [place for place, _ in weights.most_common() if timeline.share(together[loops[place]]) >= MIN_SHARE_OF_STEP]
     behind = [(path, each.lineno) for path, line in hot if (each := following(path, line))]
     return tuple(filter(None, (watched_line(*place) for place in dict.fromkeys([*hot, *behind]))))
+
+
+def _loop_within_step(timeline: Timeline, place: Place) -> Place:
+    """Return the head of the innermost loop around a statement, or itself, if that is the loop of the training."""
+    path, loop = place[0], loop_around(*place)
+    is_within = loop is not None and not timeline.trains_within(path, loop.lineno, loop.end_lineno or 0)
+    return (path, loop.lineno) if loop and is_within else place
 
 
 def watched_line(path: str, line: int) -> WatchedLine | None:

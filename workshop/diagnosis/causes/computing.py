@@ -25,7 +25,7 @@ def repeated_calls(timeline: Timeline, samples: list[StepSample]) -> tuple[list[
     """Return the calls that make the same again, or are made for each of many rows; and the samples of all others."""
     calls, found = HotCalls(timeline.measurement.observations), list[Finding]()
     modules = _small_modules(timeline.measurement)
-    for path, call in calls.paths(timeline, [each for each in samples if each.phase != Phase.DATA_WAIT]):
+    for path, call in calls.paths([each for each in samples if each.phase != Phase.DATA_WAIT]):
         is_same = call.is_same_each_step or call.is_same_each_run
         if not (is_same or (call.is_on_rows and not _is_of_training(timeline, call))):
             continue

@@ -84,7 +84,7 @@ def _lines(loading: Loading) -> list[Finding]:
         if line is None or line.weight / all_of_it < MIN_SHARE_OF_STEP:
             continue
         part = line.weight / all_of_it
-        whole = line.of_call / all_of_it if part > MAIN_SHARE else part
+        whole = line.of_call / all_of_it if part > MAIN_SHARE else part + sum(line.beside.values()) / all_of_it
         shares = {frame.line or 0: seconds / all_of_it * loading.share for frame, seconds in line.beside.items()}
         found.append(
             finding(
