@@ -106,7 +106,7 @@ def test_a_pull_request_that_makes_a_step_slower_fails_and_marks_the_line(ran: P
     """Also where both versions of a module stand on the path."""
     code, said, errors = json.loads((ran / "race.json").read_text())
     assert code == 1, said + errors
-    annotation, whole = said.splitlines()
+    annotation, *_, whole = said.splitlines()  # on a busy machine, others may seem to have grown, by less
     assert annotation.startswith(f"::error file=data.py,line={LINE},title=workshop%3A slower-line::")
     assert "time.sleep(0.01)" in annotation
     assert "slower than train.py of origin/main" in whole
@@ -116,7 +116,7 @@ def test_a_pull_request_that_makes_a_step_slower_fails_and_marks_the_line(ran: P
 @pytest.mark.slow
 def test_its_summary_and_what_it_uploads_name_the_same_line(ran: Path) -> None:
     assert f"`data.py:{LINE}`" in (ran / "summary.md").read_text()
-    [result] = json.loads((ran / "checkout/gate.sarif").read_text())["runs"][0]["results"]
+    result, *_ = json.loads((ran / "checkout/gate.sarif").read_text())["runs"][0]["results"]
     assert result["locations"][0]["physicalLocation"]["region"] == {"startLine": LINE}
 
 

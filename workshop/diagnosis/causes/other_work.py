@@ -111,6 +111,8 @@ def _beside(timeline: Timeline, line: HotLine, samples: list[StepSample]) -> dic
     name, path, at = line.frame.name, line.frame.path, line.frame.line or 0
     loop = loop_around(*place_of(line.frame))
     first, last = (loop.lineno, loop.end_lineno or 0) if loop else (at, at)
+    if not timeline.trunk:  # steps too short to be sampled: any function may be the one that trains
+        return {}
     if (name, path) not in timeline.trunk:
         first, last = 1, len(source_of(path).lines)
     elif timeline.trains_within(path, first, last):

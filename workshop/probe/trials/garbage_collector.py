@@ -46,6 +46,7 @@ class GarbagePauses(Watcher):
         self._pauses: list[tuple[int, float]] = []  # the number of the step, and seconds
         self._stack: tuple[WireFrame, ...] = ()  # of the script's own call of gc.collect()
         self._is_timed, self._began_s, self._since_s = False, 0.0, 0.0
+        self._timed: tuple[int, float] | None = None  # steps, and seconds
         self._callback = self.guarded(self._on_collection)
         gc.callbacks.append(self._callback)
 
@@ -57,13 +58,15 @@ class GarbagePauses(Watcher):
 
     def on_stage(self, stage: SetStage) -> None:
         """Begin to time, or try what was timed."""
-        spent_s, self._is_timed = monotonic() - self._since_s, isinstance(stage, AsItIs)
+        if self._is_timed:
+            self._timed = self.steps, monotonic() - self._since_s
+        self._is_timed = isinstance(stage, AsItIs)
         if self._is_timed:
             self._pauses, self.steps, self._since_s = [], 0, monotonic()
-        elif isinstance(stage, KeepBatches | TryCauses) and self._since_s and not self.tried:
+        elif isinstance(stage, KeepBatches | TryCauses) and self._timed and not self.tried:
             self.tried.add(GARBAGE_COLLECTOR.name)
             self.end()
-            self._attempt(spent_s)
+            self._attempt(*self._timed)
 
     def _on_collection(self, moment: str, about: dict[str, Any]) -> None:
         if not self._is_timed or about["generation"] != OLDEST:
@@ -75,11 +78,11 @@ class GarbagePauses(Watcher):
         elif self._began_s:
             self._pauses.append((self.steps, monotonic() - self._began_s))
 
-    def _attempt(self, spent_s: float) -> None:
+    def _attempt(self, steps: int, spent_s: float) -> None:
         paused_s = [seconds for _, seconds in self._pauses]
         if sum(paused_s) < MIN_SHARE * spent_s:
             return
-        times = times_a_step([step for step, _ in self._pauses], self.steps)
+        times = times_a_step([step for step, _ in self._pauses], steps)
         mean_ms = times * sum(paused_s) / len(paused_s) * 1e3
         about = f"{mean_ms:.1f} ms a step in the mean; {max(paused_s) * 1e3:.0f} ms at most"
         self.race(GARBAGE_COLLECTOR, _passes, about, self._stack, times, usual_s=median(paused_s))
