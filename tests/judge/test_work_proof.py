@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from judge.recorded_evidence import FOLDER, ITEMS, SCRIPTS, Recorded, load, names_in, record, save
@@ -12,6 +13,7 @@ from said import OF_CHEATS, OF_UNSEEN_WORK, MadeReason, is_said
 
 from workshop import probe
 from workshop.judge.ledger import Ledger
+from workshop.judge.photo_proof import PhotoReason, check_flat
 from workshop.judge.reasons import Reason
 from workshop.judge.step_proof import StepAspect, StepReason, check_recomputed, not_reproducible
 from workshop.judge.verdict import Outcome, Verdict, VerdictReason, other_work
@@ -26,6 +28,7 @@ from workshop.judge.work_proof import (
     check_without_gradients,
 )
 from workshop.probe.events import (
+    SAMPLES,
     ForwardPass,
     LoaderStarted,
     Signatures,
@@ -33,7 +36,7 @@ from workshop.probe.events import (
     TrainedModel,
 )
 from workshop.probe.messages import Recomputation
-from workshop.probe.signature import signature
+from workshop.probe.signature import encode, signature
 
 KEPT = [pytest.param(part, path.stem, id=f"{part}-{path.stem}") for part in SCRIPTS for path in SCRIPTS[part]]
 
@@ -294,3 +297,15 @@ def test_a_validation_that_is_cut_is_seen_in_the_first_one() -> None:
 def test_what_is_conjugated_only_when_needed_can_be_looked_at() -> None:
     links = torch.randn(2, 3, 4, 4, dtype=torch.complex64)
     assert signature(links.conj()).shape == signature(links).shape
+
+
+def test_pictures_of_one_colour_show_no_photo() -> None:
+    def ledger(flat: int) -> Ledger:
+        pictures = np.random.default_rng(0).random((50, 3 * SAMPLES), np.float32)
+        pictures[:flat] = 0.5
+        forward = ForwardPass(0.5, (50, 3, 8, 8), "float32", "cpu", False, encode(pictures), None)
+        return Ledger(steps=[StepTaken(0.5, 1, 1, (forward,), 1, (0.0,))])
+
+    assert list(check_flat(ledger(0), ledger(0))) == []
+    assert list(check_flat(ledger(2), ledger(4))) == []
+    assert list(check_flat(ledger(0), ledger(4))) == [PhotoReason.FLAT(candidate=0.08, original=0.0)]

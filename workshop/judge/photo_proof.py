@@ -1,10 +1,14 @@
-"""Whether each photo was read, and waited for the slow storage."""
+"""Whether each photo was read, and waited for the slow storage, and shows something as it enters the model."""
 
 from collections.abc import Iterator
 
 from workshop.judge.ledger import Ledger, epochs, targets_in
 from workshop.judge.reasons import UNSEEN, Reason, ReasonKind
-from workshop.probe.events import PhotoRead
+from workshop.judge.signatures import values_of
+from workshop.probe.events import SAMPLES, PhotoRead
+
+MAX_FLAT = 0.02
+"""Share of the pictures, at most, that may be of one colour beside twice the original's: transforms make some."""
 
 
 class PhotoReason(ReasonKind):
@@ -23,6 +27,23 @@ class PhotoReason(ReasonKind):
         "only {slow} of {photos} photos were ever read from the slow storage: the others come from data made before "
         "this run, or kept outside the config's cache_dir"
     )
+    FLAT = (
+        "{candidate:.0%} of the pictures that enter the model are of one colour, in the original {original:.0%}: each "
+        "must show its photo"
+    )
+
+
+def check_flat(original: Ledger, candidate: Ledger) -> Iterator[Reason]:
+    """Check that no more pictures are of one colour than in the original."""
+    ours, theirs = map(_share_flat, (original, candidate))
+    if theirs > 2 * ours + MAX_FLAT:
+        yield PhotoReason.FLAT(candidate=theirs, original=ours)
+
+
+def _share_flat(ledger: Ledger) -> float:
+    rows = [values_of(each.pictures).reshape(len(values_of(each.pictures)), -1, SAMPLES) for each in ledger.forwards]
+    flat = [bool((row.max(axis=1) == row.min(axis=1)).all()) for of_pass in rows for row in of_pass]
+    return sum(flat) / max(len(flat), 1)
 
 
 def check_reads(original: Ledger, candidate: Ledger, wasted_time_s: float | None) -> Iterator[Reason]:
