@@ -184,7 +184,7 @@ def test_a_fault_of_the_watch_does_not_reach_the_script(tmp_path: Path, monkeypa
     def broken(*_: Any) -> None:
         raise RuntimeError("broken")
 
-    monkeypatch.setattr("workshop.probe.hot_lines._random_state", broken)
+    monkeypatch.setattr("workshop.probe.hot_lines.names_of_states", broken)
     line = watched_line(__file__, line_with(draws, "return"))
     assert line
     watch = HotLines(EventFile(str(tmp_path)), (line,))

@@ -12,7 +12,7 @@ MAX_FLAT = 0.02
 
 
 class PhotoReason(ReasonKind):
-    """What is said of the reads of photos."""
+    """What is said of photos."""
 
     WAIT_UNSEEN = (
         "how long {quick} of {reads} reads of a photo waited cannot be seen: wait for the slow storage with "
@@ -33,6 +33,13 @@ class PhotoReason(ReasonKind):
     )
 
 
+def check_photos(original: Ledger, candidate: Ledger, wasted_time_s: float | None) -> Iterator[Reason]:
+    """Check how photos are read, and that they show something, in a part that has some on slow storage."""
+    if wasted_time_s:
+        yield from check_reads(original, candidate, wasted_time_s)
+        yield from check_flat(original, candidate)
+
+
 def check_flat(original: Ledger, candidate: Ledger) -> Iterator[Reason]:
     """Check that no more pictures are of one colour than in the original."""
     ours, theirs = map(_share_flat, (original, candidate))
@@ -41,15 +48,14 @@ def check_flat(original: Ledger, candidate: Ledger) -> Iterator[Reason]:
 
 
 def _share_flat(ledger: Ledger) -> float:
-    rows = [values_of(each.pictures).reshape(len(values_of(each.pictures)), -1, SAMPLES) for each in ledger.forwards]
-    flat = [bool((row.max(axis=1) == row.min(axis=1)).all()) for of_pass in rows for row in of_pass]
+    passes = [values_of(each.pictures) for each in ledger.forwards]
+    pictures = [row.reshape(-1, SAMPLES) for rows in passes for row in rows]
+    flat = [bool((each.max(axis=1) == each.min(axis=1)).all()) for each in pictures]
     return sum(flat) / max(len(flat), 1)
 
 
-def check_reads(original: Ledger, candidate: Ledger, wasted_time_s: float | None) -> Iterator[Reason]:
+def check_reads(original: Ledger, candidate: Ledger, wasted_time_s: float) -> Iterator[Reason]:
     """Check that each photo was read at least once, and never faster than its storage allows."""
-    if not wasted_time_s:
-        return
     slow, reads = slow_reads(candidate, wasted_time_s), len(candidate.reads)
     items, photos = targets_in(epochs(original)[0]).total(), len({read.photo for read in slow})
     known = set(slow)

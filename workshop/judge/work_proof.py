@@ -22,7 +22,7 @@ from workshop.judge.ledger import Ledger, epochs, forwards_in, targets_in
 from workshop.judge.optimizer_proof import check_optimizer, check_other_optimizers
 from workshop.judge.order_proof import check_order
 from workshop.judge.output_proof import check_written
-from workshop.judge.photo_proof import check_flat, check_reads
+from workshop.judge.photo_proof import check_photos
 from workshop.judge.reasons import UNSEEN, Reason, ReasonKind
 from workshop.judge.step_proof import are_the_same, check_recomputed
 from workshop.judge.two_samples import MAX_BY_CHANCE, MAX_DEVIATIONS
@@ -153,8 +153,7 @@ def differences(
     if not complaints:  # what follows would only repeat these
         # A script of one's own may draw more than transforms do.
         draws = [items > 0 and are_so(*both) for are_so in (draws_are_known, draws_are_shared)]
-        complaints = [*check_reads(*both, wasted_time_s), *check_made_anew(*both, *draws)]
-        complaints += check_flat(*both) if wasted_time_s else ()
+        complaints = [*check_photos(*both, wasted_time_s), *check_made_anew(*both, *draws)]
         for check in (*DRAW_CHECKS, check_progress, check_recomputed, check_written):
             complaints += check(*both)
         for check in ITEM_CHECKS:

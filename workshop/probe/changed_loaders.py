@@ -19,7 +19,7 @@ from workshop.probe.loader_settings import LoaderSettings
 from workshop.probe.loading_process import LoadingProcess, last_line
 from workshop.probe.noted_settings import is_there, loader_number, loader_site, site_of
 from workshop.probe.open_handles import own_handles, why_not_forked
-from workshop.probe.training_state import random_states, set_random_states
+from workshop.probe.random_states import random_states, set_random_states
 from workshop.probe.whole_batches import take_at_once
 
 TIMEOUT_S = 60.0

@@ -6,9 +6,7 @@ No property or other code of the script's is called for it. Of the values, a sum
 
 import ast
 import os
-import random
 import sys
-import zlib
 from collections import Counter
 from collections.abc import Callable
 from inspect import CO_GENERATOR
@@ -23,6 +21,7 @@ from workshop.probe.internals import frame_above, locals_of
 from workshop.probe.line_operands import KeptOperand, kept, value_of
 from workshop.probe.messages import WatchedLine
 from workshop.probe.observations import LineRuns, Operand
+from workshop.probe.random_states import names_of_states
 from workshop.probe.trials.watcher import Watcher
 
 MAX_RUNS = 32
@@ -35,7 +34,7 @@ Trace: TypeAlias = Callable[[FrameType, str, Any], Any]
 class _Run:
     """A run of a statement: what is kept of its operands."""
 
-    def __init__(self, reads: dict[str, KeptOperand], drawn: int) -> None:
+    def __init__(self, reads: dict[str, KeptOperand], drawn: dict[str, int]) -> None:
         self.reads, self.writes = reads, dict[str, KeptOperand]()
         self.drawn, self.is_over = drawn, False
 
@@ -212,7 +211,7 @@ class HotLines(Watcher):
         if statement.in_step > MAX_RUNS or self._looked_s > MAX_LOOK_S or _is_captured():
             return None
         begin = monotonic()
-        run = _Run(_looked_at(statement.reads, frame), _random_state())
+        run = _Run(_looked_at(statement.reads, frame), names_of_states())
         statement.present.append(run)
         self._looked_s += monotonic() - begin
         return run
@@ -225,7 +224,7 @@ class HotLines(Watcher):
         run.writes = _looked_at([each for each in statement.writes if each[0] != "return"], frame)
         if statement.line.writes == ("return",) and (result := kept(returned)) is not None:
             run.writes["return"] = result
-        statement.draws |= _random_state() != run.drawn
+        statement.draws |= names_of_states() != run.drawn
         run.is_over = True
         self._looked_s += monotonic() - begin
 
@@ -307,16 +306,6 @@ def _looked_at(names: list[tuple[str, ast.expr]], frame: FrameType) -> dict[str,
             if operand is not None:
                 found[name] = operand
     return found
-
-
-def _random_state() -> int:
-    """Return a checksum of the states of all random generators of the process."""
-    numpy = sys.modules.get("numpy")
-    states = [torch.get_rng_state().numpy().tobytes(), repr(random.getstate()).encode()]
-    states += [each.tobytes() for each in numpy.random.get_state()[1:2]] if numpy else []
-    states += [repr(numpy.random.get_state()[2:]).encode()] if numpy else []
-    states += [torch.cuda.get_rng_state().numpy().tobytes()] if torch.cuda.is_initialized() else []
-    return zlib.crc32(b"".join(states))
 
 
 def _is_captured() -> bool:

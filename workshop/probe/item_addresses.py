@@ -7,19 +7,15 @@ Python begin to draw anew for each item. Another script's dataset can then draw 
 
 import os
 import random
-import sys
-import zlib
 from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
-import torch
-
 from workshop.probe.event_file import EventFile
 from workshop.probe.events import BatchDrawn
 from workshop.probe.internals import batches_asked
-from workshop.probe.training_state import random_states, set_random_states
+from workshop.probe.random_states import names_of_states, random_states, seed_generators, set_random_states
 
 _ASKED = "_workshop_asked"
 
@@ -60,14 +56,6 @@ class SeededIndexes(list[int]):
         return SeededIndexes, (list(super().__iter__()), self.seed)
 
 
-def seed_generators(seed: int) -> None:
-    """Let the generators of torch, Python and NumPy begin anew."""
-    torch.default_generator.manual_seed(seed % 2**63)
-    random.seed(seed)
-    if numpy := sys.modules.get("numpy"):
-        numpy.random.seed(seed % 2**32)
-
-
 class Addresses:
     """Notes what DataLoaders ask for.
 
@@ -106,18 +94,10 @@ class Addresses:
 
     def _note_states(self) -> None:
         """Note from where the last batch was drawn: the states of those generators that have moved since then."""
-        (process, before), self._began = self._began, (os.getpid(), _names_of_states())
+        (process, before), self._began = self._began, (os.getpid(), names_of_states())
         moved = before.items() - self._began[1].items() if process == os.getpid() else ()
         if self._events and moved:
             self._events.write(BatchDrawn, states=dict(moved))
-
-
-def _names_of_states() -> dict[str, int]:
-    """Return, by generator, a number that stands for its state."""
-    found = {"torch": zlib.crc32(torch.get_rng_state().numpy()), "Python": hash(random.getstate())}
-    if numpy := sys.modules.get("numpy"):
-        found["NumPy"] = hash((zlib.crc32(numpy.random.get_state()[1]), numpy.random.get_state()[2]))
-    return found
 
 
 def next_address(iterator: Any) -> Address | None:

@@ -23,8 +23,8 @@ from workshop.probe.loader_epochs import copied_sampler, own_generator
 from workshop.probe.messages import DrawItems, DrawnItems
 from workshop.probe.noted_step import NotedPass
 from workshop.probe.open_handles import own_handles, why_not_forked
+from workshop.probe.random_states import random_states, set_random_states
 from workshop.probe.signature import encode, signature, values_of_items
-from workshop.probe.training_state import random_states, set_random_states
 
 TIMEOUT_S = 20.0
 """Seconds, at most, for a batch: a worker that needs longer hangs, as after a fork in the midst of something."""

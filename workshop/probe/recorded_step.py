@@ -15,8 +15,9 @@ from torch.optim.optimizer import Optimizer
 from workshop.probe.batch_use import BatchUse
 from workshop.probe.gradient_scalers import leaves_out
 from workshop.probe.internals import has_compiled, tree_map_with_names
+from workshop.probe.random_states import random_states
 from workshop.probe.sharding import whole
-from workshop.probe.training_state import TrainingState, clones, random_states, settings_of
+from workshop.probe.training_state import TrainingState, clones, settings_of
 
 
 def _timed(do: Callable[..., None]) -> Callable[..., None]:

@@ -18,18 +18,11 @@ from torch.optim.optimizer import Optimizer
 from workshop.probe.batch_use import BatchUse, is_same
 from workshop.probe.gradient_scalers import scale_of
 from workshop.probe.internals import tree_map, tree_map_with_names
-from workshop.probe.item_addresses import seed_generators
 from workshop.probe.made_anew import OF_LOSS, Entered
+from workshop.probe.random_states import random_states, seed_generators, set_random_states
 from workshop.probe.recorded_step import map_tensors, note_gradients, tensors_in_call
 from workshop.probe.sharding import shared_like
-from workshop.probe.training_state import (
-    TrainingState,
-    clones,
-    load_settings,
-    random_states,
-    set_random_states,
-    settings_of,
-)
+from workshop.probe.training_state import TrainingState, clones, load_settings, settings_of
 
 
 @dataclass(frozen=True)

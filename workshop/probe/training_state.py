@@ -1,7 +1,5 @@
-"""What a training step depends on and changes: models, the state of optimizers, and random generators."""
+"""What a training step depends on and changes: models, and the state of optimizers."""
 
-import random
-import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -142,30 +140,6 @@ def load_settings(
                 group[name] = value
             elif name in group:
                 group[name] = torch.as_tensor(value, dtype=group[name].dtype, device=group[name].device)
-
-
-def random_states() -> dict[str, Any]:
-    """Return the states of the random generators of torch, Python and NumPy, as plain values and tensors."""
-    version, words, rest = random.getstate()
-    found: dict[str, Any] = {"cpu": torch.get_rng_state(), "python": (version, torch.tensor(words), rest)}
-    if torch.cuda.is_initialized():
-        found["cuda"] = torch.cuda.get_rng_state()
-    if numpy := sys.modules.get("numpy"):
-        name, keys, *place = numpy.random.get_state()
-        found["numpy"] = (name, torch.tensor(keys.astype("int64")), *place)
-    return found
-
-
-def set_random_states(states: Mapping[str, Any]) -> None:
-    """Set the random generators as `random_states` found them."""
-    torch.set_rng_state(states["cpu"].cpu())
-    version, words, rest = states["python"]
-    random.setstate((version, tuple(words.tolist()), rest))
-    if "cuda" in states and torch.cuda.is_initialized():
-        torch.cuda.set_rng_state(states["cuda"].cpu())
-    if "numpy" in states and (numpy := sys.modules.get("numpy")):
-        name, keys, *place = states["numpy"]
-        numpy.random.set_state((name, keys.cpu().numpy().astype("uint32"), *place))
 
 
 def some_of(tensor: torch.Tensor, places: torch.Tensor | None = None) -> torch.Tensor:
