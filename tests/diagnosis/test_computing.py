@@ -37,7 +37,7 @@ Found = Callable[..., list[Finding]]
 def seen(line: int, *, reads: tuple[Operand, ...] = (), writes: tuple[Operand, ...] = (), runs: int = 5) -> LineRuns:
     """What was seen of a line in five steps."""
     about = {"reads": reads, "writes": writes, "draws": False, "with_gradients": True, "turns": 0}
-    return LineRuns(0.0, 1, 1, file="", line=line, steps=5, runs=runs, **about)
+    return LineRuns(0.0, 1, 1, file="", line=line, steps=5, runs=runs, trainer=1, **about)
 
 
 @pytest.fixture

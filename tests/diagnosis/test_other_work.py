@@ -188,7 +188,7 @@ def seen(script: str, line: int, made: str, learned: bool = False) -> LineRuns:
     """What was seen of a line that makes something new in each step."""
     operand = Operand(made, "float32 [8, 8]", 256, 8, learned, 4711, same_run=(0, 0), same_step=(0, 4))
     runs = {"steps": 5, "runs": 5, "turns": 0, "draws": False, "with_gradients": True}
-    return LineRuns(0.0, 1, 1, file=script, line=line, reads=(), writes=(operand,), **runs)
+    return LineRuns(0.0, 1, 1, file=script, line=line, reads=(), writes=(operand,), trainer=1, **runs)
 
 
 def test_a_line_of_the_forward_pass_that_no_weights_go_into(tmp_path: Path) -> None:

@@ -10,15 +10,23 @@ from types import FrameType
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
+from PIL import Image
 from torch import nn
+from torch.utils.data import DataLoader, Dataset
 
 from workshop.diagnosis.samples import read_observations
 from workshop.diagnosis.watched_lines import watched_line
 from workshop.probe.event_file import EventFile, why_lost
-from workshop.probe.hot_lines import MAX_RUNS, HotLines
+from workshop.probe.hooks import TrainingHooks
+from workshop.probe.hot_lines import LOADED, MAX_RUNS, HotLines
 from workshop.probe.line_operands import kept
+from workshop.probe.loader_settings import LoaderSettings
+from workshop.probe.measured_training import StageWatchers
+from workshop.probe.messages import KeepBatches, WarmUp, WatchLoading
+from workshop.probe.model_calls import ModelCalls
 from workshop.probe.observations import LineRuns, Operand
 
 STEPS = 4
@@ -129,6 +137,79 @@ def test_of_many_runs_a_few_are_looked_at_and_all_are_counted(tmp_path: Path) ->
     assert seen.runs == STEPS * 1000
     (value,) = seen.reads
     assert value.same_run == (STEPS * (MAX_RUNS - 1),) * 2
+
+
+class Thresholds:
+    """Goes through the same two batches for each of five thresholds, and keeps all that it has ever counted."""
+
+    def __init__(self) -> None:
+        self.batches = [torch.randn(64), torch.randn(64)]
+        self.counted = torch.zeros(0)
+
+    def count(self) -> None:
+        for threshold in range(5):
+            for batch in self.batches:
+                above = batch.sigmoid() * batch
+                self.counted = torch.cat([self.counted, (above > threshold).float()])
+
+
+def test_what_an_earlier_run_of_the_step_has_made_and_what_is_copied_to_grow(tmp_path: Path) -> None:
+    above, grown = watched(tmp_path, Thresholds().count, (Thresholds.count, "above ="), (Thresholds.count, "cat("))
+    assert named(above.writes)["above"].same_run == (STEPS * 8, STEPS * 9), "of 10 runs, the first two were new"
+    assert named(grown.writes)["self.counted"].grown == (STEPS * 10, STEPS * 10 * 64 * 4)
+    assert named(above.writes)["above"].grown == (0, 0)
+
+
+def test_the_gradient_of_a_parameter_is_known(tmp_path: Path) -> None:
+    model = nn.Linear(8, 4)
+    model(torch.randn(2, 8)).sum().backward()
+
+    def norm() -> float:
+        return sum(value * value for value in model.weight.grad.flatten().tolist())  # type: ignore[union-attr]
+
+    (seen,) = watched(tmp_path, norm, (norm, "return"))
+    assert named(seen.reads)["model.weight.grad"].form == "float32 [4, 8]"
+    assert seen.turns == STEPS * 32
+
+
+def test_pictures_and_tables_have_a_size_and_texts_none() -> None:
+    picture, table = kept(Image.new("RGB", (20, 10))), kept(pd.DataFrame({"a": range(5), "b": range(5)}))
+    assert picture
+    assert table
+    assert (picture.form, picture.size, table.form, table.size) == ("RGB picture 20 x 10", 600, "DataFrame 5 x 2", 80)
+    assert picture.value != picture.value
+    texts = kept(["one", "other"])
+    assert texts
+    assert texts.size == 0
+
+
+class Squares(Dataset[torch.Tensor]):
+    def __len__(self) -> int:
+        return 40
+
+    def __getitem__(self, index: int) -> torch.Tensor:
+        table = torch.arange(40.0) ** 2
+        return table[index]
+
+
+def test_what_a_process_does_that_loads_in_the_place_of_workers(hooks: TrainingHooks, tmp_path: Path) -> None:
+    loader = DataLoader(Squares(), batch_size=4, num_workers=1)
+    kept_batches = iter(loader)
+    hooks.begin_stage(KeepBatches())
+    next(kept_batches)
+    line = watched_line(__file__, line_with(Squares.__getitem__, "table ="))
+    assert line
+    stage = WatchLoading(LoaderSettings(), lines=(line,))
+    hooks.begin_stage(stage)
+    StageWatchers(EventFile(str(tmp_path)), hooks, ModelCalls(hooks), lambda: 0).on_stage(stage)
+    for _ in range(LOADED + 2):
+        next(kept_batches)
+    hooks.begin_stage(WarmUp())
+    seen = read_observations(tmp_path, [os.getpid()]).line_runs
+    assert sys.gettrace() is None
+    assert [(each.steps, each.runs) for each in seen] == [(number, 4 * number) for number in range(1, LOADED + 1)]
+    assert {each.trainer for each in seen} == {os.getpid()} != {each.pid for each in seen}
+    assert named(seen[-1].writes)["table"].same_step == (4 * (LOADED - 1),) * 2
 
 
 def asks(model: Stations) -> torch.Tensor:

@@ -50,7 +50,7 @@ def test_of_a_compiled_model_only_some_causes_are_watched(
 ) -> None:
     models = ModelCalls(hooks)
     models.model = torch.compile(Net(), backend="eager") if is_compiled else Net()  # type: ignore[assignment]
-    watchers = StageWatchers(EventFile(str(tmp_path)), hooks.audience, models, lambda: 0, hooks.clock)
+    watchers = StageWatchers(EventFile(str(tmp_path)), hooks, models, lambda: 0)
     hooks.audience.listeners = (watchers,)
     watchers.on_stage(TryCauses(("padded-batches",)))
     begun = {type(each) for each in hooks.audience.listeners}

@@ -225,9 +225,11 @@ def finding(
 def within_phase(found: Finding, share: float) -> Finding:
     """Return a finding whose gain is no more than ending its phase would bring, which has this share of a step.
 
-    A gain that was measured may be more, as of workers that hinder the computing, too.
+    One that was measured may be more, and so may one with a limit of its own in a phase that takes long, as of workers
+    that hinder the computing, too.
     """
-    return found if found.measured else limited(found, 1.0 + COST_MARGIN * (gain_of(1.0, 1.0 - share) - 1.0))
+    is_limited = found.measured or (found.max_gain < MAX_GAIN and share >= MIN_SHARE_OF_STEP)
+    return found if is_limited else limited(found, 1.0 + COST_MARGIN * (gain_of(1.0, 1.0 - share) - 1.0))
 
 
 def limited(found: Finding, max_gain: float) -> Finding:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from pathlib import PurePath
 
 from workshop.diagnosis.samples import Observations
 from workshop.diagnosis.timeline import StepSample
@@ -13,7 +14,7 @@ from workshop.profiles.stacks import Frame
 
 SAME_AGAIN = Cause(
     "same-again",
-    "{often} this makes the same: {made}. {advice} Where that is changed in place, change a copy.",
+    "{often} {what} makes the same: {made}. {advice} Where that is changed in place, change a copy.",
 )
 TINY_OPERATORS = Cause(
     "tiny-operators",
@@ -26,6 +27,8 @@ KEPT = (
     " It makes {whole} ({made}), of which line {line} keeps {part}: where each row is computed by itself, choose first."
 )
 
+COPIES = " It copies all of `{name}` ({whole}) to add {added}: append to a list, and join that once."
+
 ON_NUMBERS = Cause(
     "own-work",
     "This runs {times:.0f} times a step, each time on single numbers, such as {rows}: operators on whole arrays do all "
@@ -36,11 +39,17 @@ SERIES = (
     "series at once."
 )
 
+MUCH = 8
+"""The factor, at least, by which one size is much larger than another."""
+
 MANY_RUNS = 16
 """Fewer runs in a step than these may be the model's successive layers, not a loop over rows."""
 
 SMALL_BYTES = 16384
 """What an operator of torch reads in about the time that it takes to call it, a microsecond or two."""
+
+NUMBER_BYTES = 16
+"""The largest number that is no row: a complex one."""
 
 TELLING_BYTES = 64
 """Bytes, at least, of what is no coincidence if it is the same again: more than a few numbers."""
@@ -91,10 +100,23 @@ class HotCall:
         return self._made_same([each.same_step for each in self.made])
 
     @property
-    def is_same_each_run(self) -> bool:
-        """Whether it made the same in each of several runs of a step."""
-        made = [each.same_run for each in self.made]
-        return self._made_same(made) and all(same == known for same, known in made)
+    def is_same_in_step(self) -> bool:
+        """Whether it made the same in most runs as in earlier ones of the same step."""
+        return self._made_same([each.same_run for each in self.made])
+
+    @property
+    def is_same_again(self) -> bool:
+        """Whether one of both is so."""
+        return self.is_same_each_step or self.is_same_in_step
+
+    @property
+    def saved(self) -> float:
+        """The share of its time that it would not take, if it made nothing again."""
+        if self.is_same_each_step:
+            return 1.0
+        if self.is_same_in_step:
+            return (1.0 - 1.0 / self.runs) * min(same / known for same, known in (each.same_run for each in self.made))
+        return 1.0 - 1.0 / self.times
 
     def _made_same(self, made: list[tuple[int, int]]) -> bool:
         is_plain = not self.seen.draws and not any(each.learned for each in self.seen.writes)
@@ -109,7 +131,7 @@ class HotCall:
     @property
     def is_on_rows(self) -> bool:
         """Whether it is run many times in a step, each time on little, and none needs what the one before has made."""
-        if self.times < MANY_RUNS or not self.given or self.is_same_each_run:
+        if self.times < MANY_RUNS or not self.given or self.is_same_in_step:
             return False
         needed = carried(*self.place) if self.is_run_often else frozenset[str]()
         state = {each.name for each in self.seen.writes} if self.series else set[str]()
@@ -135,8 +157,14 @@ class HotCall:
 
     @property
     def has_rows(self) -> bool:
-        """Whether it reads tensors or arrays, and not only numbers."""
-        return any(each.length and each.memory for each in self.given)
+        """Whether it reads rows of tensors or arrays, and not only numbers."""
+        return any(map(self._has_rows, self.given))
+
+    def _has_rows(self, operand: Operand) -> bool:
+        """Whether it reads a row of this in a run or, of one with another number of rows than it has turns, more."""
+        is_known = self.is_run_often or operand.length == round(self.seen.turns / self.seen.runs)
+        least = NUMBER_BYTES if is_known else TELLING_BYTES
+        return bool(operand.length and operand.memory) and self._size(operand) > least
 
     @property
     def knows_whole(self) -> bool:
@@ -166,21 +194,35 @@ class HotCall:
         if largest is None or largest.size < TELLING_BYTES:
             return often
         new = ", new each time" if largest.same_step[0] == 0 < largest.same_step[1] else ""
-        return f"{often}, on `{largest.name}` ({largest.form}, {in_bytes(largest.size)}{new})"
+        made = max(self.made, key=lambda each: each.size, default=largest)
+        makes = f", and makes {_in_words(made)}" if made.size > MUCH * largest.size else ""
+        return f"{often}, on `{largest.name}` ({largest.form}, {in_bytes(largest.size)}{new}){makes}"
 
     @property
-    def same(self) -> str:
-        """What is said of a call that makes the same again."""
-        made = ", ".join(f"{_named(each)} ({each.form}, {in_bytes(each.size)})" for each in self.made[:2])
-        same, known = self.made[0].same_step
+    def grows(self) -> str:
+        """Say what it copies to add a little to it; empty if it copies nothing so."""
+        for each in self.made:
+            times, added = each.grown
+            if self.runs < 2 * times and MUCH * added < times * each.size:
+                return COPIES.format(name=each.name, whole=in_bytes(each.size), added=in_bytes(added / times))
+        return ""
+
+    def same(self, is_called: bool = False) -> str:
+        """Say what a call makes again, where it is found itself, or a line that it is called from."""
+        made = ", ".join(map(_in_words, self.made[:2]))
+        same, known = self.made[0].same_step if self.is_same_each_step else self.made[0].same_run
         if self.is_same_each_step and same < known:
             often, advice = f"In {same} of {known} runs", "An earlier step has made it: make each once, and keep it."
         elif self.is_same_each_step:
             in_step = f", {self.runs:.0f} times in each," if round(self.runs) > 1 else ""
             often, advice = f"In each of {self.seen.steps} steps{in_step}", "Make it once, before the loop."
+        elif same < known:
+            often = f"In {same} of {known} runs"
+            advice = "An earlier run of the same step has made it: make each once a step, and keep it."
         else:
             often, advice = f"In each of {self.runs:.0f} runs in a step", "Make it once a step."
-        return SAME_AGAIN.words.format(often=often, made=made, advice=advice)
+        what = f"line {self.place[1]} of {PurePath(self.place[0]).name}, which is called here," if is_called else "this"
+        return SAME_AGAIN.words.format(often=often, what=what, made=made, advice=advice)
 
 
 def in_bytes(size: float) -> str:
@@ -203,16 +245,21 @@ def _is_entry(part: Operand, whole: Operand) -> bool:
     return part.name.startswith(f"{whole.name}[") and whole.length > 0 and is_row
 
 
+def _in_words(operand: Operand) -> str:
+    return f"{_named(operand)} ({operand.form}, {in_bytes(operand.size)})"
+
+
 def _named(operand: Operand) -> str:
     return "what it returns" if operand.name == "return" else f"`{operand.name}`"
 
 
 class HotCalls:
-    """What was seen of the statements that were watched."""
+    """What was seen of the statements that were watched in the training, or `while_loading` in a process of its own."""
 
-    def __init__(self, observations: Observations) -> None:
-        self._seen = {(each.file, each.line): HotCall(each) for each in observations.line_runs if each.steps}
-        self._steps = max((each.steps for each in observations.line_runs), default=0)
+    def __init__(self, observations: Observations, while_loading: bool = False) -> None:
+        runs = [each for each in observations.line_runs if each.steps and (each.pid != each.trainer) == while_loading]
+        self._seen = {(each.file, each.line): HotCall(each) for each in runs}
+        self._steps = max((each.steps for each in runs), default=0)
 
     def at(self, frame: Frame) -> HotCall | None:
         """Return what was seen of a frame's statement; None if it was not watched."""
@@ -234,12 +281,12 @@ class HotCalls:
         """Return those of the calls that are in some places."""
         return [call for place, call in self._seen.items() if are(place)]
 
-    def kept_behind(self, frame: Frame) -> str:
-        """Say what the next line keeps of what a line makes, if that is a small part of it."""
+    def wasted_at(self, frame: Frame) -> str:
+        """Say what a line copies to add to it, or what the next one keeps of what it makes, if that is a small part."""
         call, behind = self.at(frame), following(*place_of(frame))
         after = self._seen.get((frame.path, behind.lineno)) if behind else None
-        if call is None or after is None:
-            return ""
+        if call is None or call.grows or after is None:
+            return call.grows if call else ""
         for made in call.made:
             kept = [each for each in (*after.seen.reads, *after.seen.writes) if each.memory == made.memory != 0]
             least = min((each.size for each in kept), default=made.size)

@@ -13,8 +13,8 @@ import numpy as np
 from workshop.diagnosis.findings import COST_MARGIN, MIN_SHARE_OF_STEP, gain_of
 from workshop.diagnosis.measurement import Measurement
 from workshop.diagnosis.samples import Observations, Sample
+from workshop.diagnosis.user_lines import HotLine, hottest
 from workshop.diagnosis.user_lines import Path as UserPath
-from workshop.diagnosis.user_lines import hottest
 from workshop.probe.internals import FETCH_PATH, LOADER_PATH, STARTS_OR_ENDS_WORKERS
 from workshop.probe.observations import LoaderIterated, Role
 from workshop.probe.own_limits import usable_cores
@@ -166,6 +166,21 @@ class Loading:
             for each in self.busy
             if wanted(each)
         ]
+
+    def is_collating(self, sample: Sample) -> bool:
+        """Return whether the items of a batch are put together."""
+        function = self.loader.collate if self.loader else ("", "")
+        return any((frame.name, frame.path) == function for frame in sample.stack)
+
+    @property
+    def collate_line(self) -> HotLine | None:
+        """The line of user code with which batches are put together that most time goes into; None if none is seen."""
+        return hottest(self.user_paths(self.is_collating))
+
+    @property
+    def item_line(self) -> HotLine | None:
+        """The same, with which items are made."""
+        return hottest(self.user_paths(lambda each: not self.is_collating(each)))
 
     @property
     def slowest_line(self) -> "LoadingLine | None":

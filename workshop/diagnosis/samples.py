@@ -131,7 +131,7 @@ def read_observations(folder: Path, trainers: Collection[int]) -> Observations:
     found = Observations(lost=why_lost(folder))
     for path in sorted(folder.glob("*.jsonl")):
         events = list(_events(path))
-        if any((each.trainer if isinstance(each, StackSamples) else each.pid) in trainers for each in events):
+        if any(getattr(each, "trainer", each.pid) in trainers for each in events):
             _enter(found, events)
     found.samples.sort(key=lambda sample: sample.time_s)
     return found

@@ -9,7 +9,7 @@ from workshop.diagnosis.loading import Loading, other_workers
 from workshop.diagnosis.measurement import Measurement, Note, NoteKind
 from workshop.diagnosis.samples import Observations, observations_of
 from workshop.diagnosis.timeline import Timeline
-from workshop.diagnosis.watched_lines import lines_to_watch
+from workshop.diagnosis.watched_lines import lines_to_watch, loading_to_watch
 from workshop.probe.cause import FirstLook, Moment, TriedCause
 from workshop.probe.loader_settings import LoaderSettings
 from workshop.probe.messages import (
@@ -17,11 +17,13 @@ from workshop.probe.messages import (
     LoadWith,
     LookCloser,
     MeasureOperators,
+    SetStage,
     StepUnit,
     Synchronized,
     TryCauses,
     WarmUp,
     WatchLines,
+    WatchLoading,
 )
 from workshop.probe.own_limits import usable_cores
 from workshop.probe.phases import Phase
@@ -234,12 +236,22 @@ class MeasuredStages:
         return f"the training did not come to what was loaded {within}; a larger --seconds gives it more time"
 
     def _watch_hot_lines(self, found: Measurement) -> Measurement:
-        """Watch for a few steps what the hottest lines do, and add what was seen."""
-        lines, run = lines_to_watch(Timeline(found)), self._run
-        if run.ended or run.circumstances.compiled or not lines:
+        """Watch for a few steps what the hottest lines do, in a validation and in the workers, too; add what was seen.
+
+        What workers do is watched in a process that loads batches in their place.
+        """
+        timeline, loading, run = Timeline(found), Loading(found), self._run
+        lines = () if run.circumstances.compiled else lines_to_watch(timeline)
+        loads = loading_to_watch(loading) if loading.matters and loading.loader and loading.workers else ()
+        if run.ended or run.interrupted or not (lines or loads):
             return found
-        run.script.tell(f"watching what {len(lines)} lines do")
-        run.measure(WatchLines(lines), self._seconds / 4)
+        run.script.tell(f"watching what {len(lines) + len(loads)} lines do")
+        if lines and found.table.share(Phase.VALIDATION) > MIN_SHARE_OF_STEP:
+            _wait_for_validation(run, WatchLines(lines), min(2.0 * _look_at(found).validations_s, 3.0 * self._seconds))
+        elif lines:
+            run.measure(WatchLines(lines), self._seconds / 4)
+        if loads and loading.loader and not run.ended:
+            run.measure(WatchLoading(loading.loader.settings.with_other_workers(0), lines=loads), self._seconds / 4)
         if not run.ended:
             run.go_to(WarmUp())  # before it, what was seen is written
         return replace(found, observations=observations_of(run))
@@ -333,7 +345,7 @@ def _untold(run: StagedRun, causes: list[TriedCause], begun: list[str], observat
     return [*[not_begun] * bool(left), *[no_result] * bool(without), *[nothing] * bool(moot)]
 
 
-def _wait_for_validation(run: StagedRun, stage: TryCauses, seconds: float) -> None:
+def _wait_for_validation(run: StagedRun, stage: SetStage, seconds: float) -> None:
     """Go to a stage, and wait for the end of a step in which a batch was validated, or for so many seconds."""
     run.go_to(stage)
     before, give_up = run.batches["validation"], time.monotonic() + seconds

@@ -11,6 +11,7 @@ import numpy as np
 
 from workshop import noise
 from workshop.diagnosis.findings import MIN_GAIN, Finding, finding, gain_of
+from workshop.diagnosis.loading import Loading
 from workshop.diagnosis.measurement import Measurement
 from workshop.diagnosis.user_lines import Path
 from workshop.probe.cause import Cause, Extent, Results, TriedCause
@@ -201,6 +202,8 @@ def _about(trial: Trial) -> str:
 def _line_to_change(measurement: Measurement, change: TriedChange) -> Path:
     """Return the line that a trial was about, or the call of the script that asks for what was changed."""
     observations = measurement.observations
+    if change.cause.is_of_collate and (line := Loading(measurement).collate_line):
+        return line.path
     if change.trial.stack:
         return observations.user_frames_of(change.trial.stack)
     names = change.trial.about.replace(";", ",").split(", ")

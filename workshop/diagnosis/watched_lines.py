@@ -2,12 +2,13 @@
 
 import ast
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from workshop.diagnosis.findings import MIN_SHARE_OF_STEP
+from workshop.diagnosis.loading import Loading, weight
 from workshop.diagnosis.timeline import Timeline
-from workshop.diagnosis.user_lines import Place, place_of, source_of
+from workshop.diagnosis.user_lines import Path, Place, place_of, source_of
 from workshop.probe.messages import WatchedLine
 
 WITH_BODY = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Try, ast.Match)
@@ -21,28 +22,46 @@ COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 
 
 def lines_to_watch(timeline: Timeline) -> tuple[WatchedLine, ...]:
-    """Return the statements that most time goes into, with what they call, and the one behind each.
+    """Return the statements of the training that are watched; those of its own loop do not count together."""
+    paths = [(each.path, each.weight_s) for each in timeline.samples]
+    return _hot_lines(paths, sum(timeline.steps.durations_s), lambda place: _loop_within_step(timeline, place))
 
-    Those of a loop count together, unless it is that of the training.
+
+def loading_to_watch(loading: Loading) -> tuple[WatchedLine, ...]:
+    """Return the statements that workers load with that are watched."""
+    return _hot_lines(loading.user_paths(lambda _: True), weight(loading.busy), _loop_or_itself)
+
+
+def _hot_lines(
+    paths: list[tuple[Path, float]], of_s: float, loop_of: Callable[[Place], Place]
+) -> tuple[WatchedLine, ...]:
+    """Return the statements that most of some time goes into, with what they call, and the one behind each.
+
+    Those of a loop count together.
     """
     weights: Counter[Place] = Counter()
-    for sample in timeline.samples:
-        for place in {place_of(frame) for frame in sample.path}:
-            weights[place] += sample.weight_s  # type: ignore[assignment]
-    loops = {place: _loop_within_step(timeline, place) for place in weights}
+    for path, weight_s in paths:
+        for place in {place_of(frame) for frame in path}:
+            weights[place] += weight_s  # type: ignore[assignment]
+    loops = {place: loop_of(place) for place in weights}
     together: Counter[Place] = Counter()
-    for place, weight in weights.items():
-        together[loops[place]] += weight
-    hot = [place for place, _ in weights.most_common() if timeline.share(together[loops[place]]) >= MIN_SHARE_OF_STEP]
+    for place, weight_s in weights.items():
+        together[loops[place]] += weight_s
+    hot = [place for place, _ in weights.most_common() if together[loops[place]] >= MIN_SHARE_OF_STEP * of_s]
     behind = [(path, each.lineno) for path, line in hot if (each := following(path, line))]
     return tuple(filter(None, (watched_line(*place) for place in dict.fromkeys([*hot, *behind]))))
+
+
+def _loop_or_itself(place: Place) -> Place:
+    loop = loop_around(*place)
+    return (place[0], loop.lineno) if loop else place
 
 
 def _loop_within_step(timeline: Timeline, place: Place) -> Place:
     """Return the head of the innermost loop around a statement, or itself, if that is the loop of the training."""
     path, loop = place[0], loop_around(*place)
-    is_within = loop is not None and not timeline.trains_within(path, loop.lineno, loop.end_lineno or 0)
-    return (path, loop.lineno) if loop and is_within else place
+    is_training = loop is not None and timeline.trains_within(path, loop.lineno, loop.end_lineno or 0)
+    return place if is_training else _loop_or_itself(place)
 
 
 def watched_line(path: str, line: int) -> WatchedLine | None:

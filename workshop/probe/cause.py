@@ -131,3 +131,5 @@ class TriedCause(Cause):
     """What to do instead where gradients lead on to others that are used."""
     is_asked_by: Callable[[SettingMade, str], bool] = lambda made, name: False
     """Whether a call of the script, with one of the names of what was changed, is the line to change."""
+    is_of_collate: bool = False
+    """Whether the line to change is where batches are put together, if that is in user code."""

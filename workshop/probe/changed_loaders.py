@@ -55,6 +55,7 @@ class ChangedLoaders:
         given: the number of batches that others have loaded so far.
         started_s: the seconds from the start of one of them to its first batch, until somebody asks and sets it to 0.
         failure: why they load no more, if one of them failed.
+        watched: watches how batches are loaded without workers: they go through it; until the next settings.
     """
 
     def __init__(self, store: BatchStore) -> None:
@@ -62,6 +63,7 @@ class ChangedLoaders:
         self.given = 0
         self.started_s = 0.0
         self.failure = ""
+        self.watched: Callable[[Iterator[Any]], Iterator[Any]] = iter
         self._settings: LoaderSettings | None = None
         self._only: object = None
         self._streams: dict[tuple[int, object], Iterator[Any]] = {}
@@ -75,7 +77,7 @@ class ChangedLoaders:
             settings: those of all DataLoaders of the training.
             loader: the number of the one that is meant, with all that are made in its line; -1 for all.
         """
-        self.failure = ""
+        self.failure, self.watched = "", iter
         if settings != self._settings:
             with self._lock:
                 self._settings, self._only, self._streams = settings, site_of(loader), {}
@@ -120,7 +122,7 @@ class ChangedLoaders:
         if key not in self._streams:
             same_place = [stream for stream in self._streams if stream[1] == key[1]]
             gone = [stream for stream in same_place if not is_there(stream[0]) and stream[0] not in self._iterated]
-            self._streams[key] = self._streams.pop(gone[0]) if gone else _stream(loader, settings)
+            self._streams[key] = self._streams.pop(gone[0]) if gone else _stream(loader, settings, self.watched)
         return self._streams[key]
 
 
@@ -161,7 +163,9 @@ class _CopiedSampler:
             set_random_states(states)
 
 
-def _stream(loader: DataLoader[Any], settings: LoaderSettings) -> Iterator[Any]:
+def _stream(
+    loader: DataLoader[Any], settings: LoaderSettings, watched: Callable[[Iterator[Any]], Iterator[Any]]
+) -> Iterator[Any]:
     """Yield the batches of a DataLoader with other settings, or `IS_LOADED` for each without workers.
 
     Raises:
@@ -176,7 +180,7 @@ def _stream(loader: DataLoader[Any], settings: LoaderSettings) -> Iterator[Any]:
 
     def in_a_fork() -> Iterator[Any]:
         own_handles(loader.dataset)
-        return batches()
+        return watched(batches())
 
     return batches() if settings.workers else _in_place_of_loaded(LoadingProcess(in_a_fork))
 

@@ -8,7 +8,7 @@ import ast
 import os
 import sys
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from inspect import CO_GENERATOR
 from time import monotonic  # the script may replace that of the module
 from types import CodeType, FrameType
@@ -27,6 +27,9 @@ from workshop.probe.trials.watcher import Watcher
 MAX_RUNS = 32
 MAX_LOOK_S = 0.1
 """Runs of a line in a step whose operands are looked at, and seconds of a step for all of that, at most."""
+
+LOADED = 4
+"""The batches whose loading is watched."""
 
 Trace: TypeAlias = Callable[[FrameType, str, Any], Any]
 
@@ -56,7 +59,8 @@ class _Statement:
         for run in [each for each in self.present if each.is_over]:
             for is_written, kept_of in ((False, run.reads), (True, run.writes)):
                 for name, operand in kept_of.items():
-                    self._operands.setdefault((is_written, name), _OperandRuns(operand)).add(operand)
+                    before = run.reads.get(name) if is_written else None
+                    self._operands.setdefault((is_written, name), _OperandRuns(operand)).add(operand, before)
         for each in self._operands.values():
             each.end_step()
         self.present = [each for each in self.present if not each.is_over]
@@ -72,6 +76,7 @@ class _Statement:
                 *each.largest.facts,
                 same_run=(each.as_before, each.with_before),
                 same_step=(each.as_earlier, each.with_earlier),
+                grown=each.grown,
             )
             for name, each in found
         )
@@ -82,26 +87,30 @@ class _OperandRuns:
 
     Attributes:
         largest: the largest that there was.
-        as_before: in how many runs it was the same as in the run before in that step, and
+        as_before: in how many runs it was the same as in an earlier run of that step, and
         with_before: of how many.
         as_earlier: in how many runs it was the same as in a run of an earlier step, and
         with_earlier: of how many.
+        grown: in how many runs it was larger than before them, and by how many bytes in all.
     """
 
     def __init__(self, first: KeptOperand) -> None:
         self.largest = first
         self.as_before = self.with_before = self.as_earlier = self.with_earlier = 0
-        self._in_step, self._earlier = list[object](), set[object]()
+        self.grown = 0, 0
+        self._in_step, self._earlier = set[object](), set[object]()
 
-    def add(self, operand: KeptOperand) -> None:
-        """Add a run of the present step."""
+    def add(self, operand: KeptOperand, before: KeptOperand | None) -> None:
+        """Add a run of the present step; `before` is what it was before that run, of one that is read and written."""
         self.largest = max(self.largest, operand, key=lambda each: each.size)
-        value, before = operand.value, self._in_step[-1:]
-        self.as_before += value in before
-        self.with_before += len(before)
+        value = operand.value
+        self.as_before += value in self._in_step
+        self.with_before += bool(self._in_step)
         self.as_earlier += value in self._earlier
         self.with_earlier += bool(self._earlier)
-        self._in_step.append(value)
+        self._in_step.add(value)
+        if before and operand.size > before.size:
+            self.grown = self.grown[0] + 1, self.grown[1] + operand.size - before.size
 
     def end_step(self) -> None:
         """Go on to the next step."""
@@ -110,10 +119,17 @@ class _OperandRuns:
 
 
 class HotLines(Watcher):
-    """Watches statements from when it is made until its end; where somebody else traces the script, it does nothing."""
+    """Watches statements from when it is made until its end; where somebody else traces the script, it does nothing.
 
-    def __init__(self, events: EventFile, lines: tuple[WatchedLine, ...]) -> None:
+    Args:
+        events: where it notes what it has seen.
+        lines: the statements.
+        trainer: the process that trains; None for this one.
+    """
+
+    def __init__(self, events: EventFile, lines: tuple[WatchedLine, ...], trainer: int | None = None) -> None:
         super().__init__(events)
+        self._trainer = trainer or os.getpid()
         self._statements = [_Statement(each) for each in lines]
         self._files = {each.file for each in lines}
         self._at = {(each.line.file, at): each for each in reversed(self._statements) for at in _lines(each.line)}
@@ -138,7 +154,11 @@ class HotLines(Watcher):
         super().end()
         is_known = self._is_on
         self._stop()
-        for each in self._statements if is_known else ():
+        if is_known:
+            self._note()
+
+    def _note(self) -> None:
+        for each in self._statements:
             line = each.line
             self.events.write(
                 LineRuns,
@@ -151,6 +171,7 @@ class HotLines(Watcher):
                 writes=each.operands(True),
                 draws=each.draws,
                 with_gradients=each.with_gradients,
+                trainer=self._trainer,
             )
 
     def _stop(self) -> None:
@@ -168,6 +189,16 @@ class HotLines(Watcher):
         self._looked_s = 0.0
         for each in self._statements:
             each.end_step()
+
+    def while_loading(self, batches: Iterator[Any]) -> Iterator[Any]:
+        """Yield batches, each of which is a step; note what was seen after each, as its process may be killed."""
+        for number, batch in enumerate(batches, start=1):
+            if number <= LOADED:
+                self.on_step_end(number)
+                self._note()
+            if number == LOADED:
+                self._stop()
+            yield batch
 
     # What Python calls
 

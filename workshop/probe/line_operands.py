@@ -18,6 +18,7 @@ FEW = 8
 """The entries of a container, at most, that are looked at."""
 
 PLAIN = (bool, int, float, complex, str, bytes, type(None))
+TEXTS = ("str", "bytes")
 CONTAINERS = (list, tuple, deque, dict, set)
 TENSORS = (torch.Tensor, nn.Parameter)
 
@@ -91,7 +92,12 @@ def _index(node: ast.expr, variables: Variables) -> Any:
 
 
 def _attribute(value: Any, name: str) -> Any:
-    """Return an attribute that is an entry of an object: no property, and nothing that a `__getattr__` makes."""
+    """Return an attribute that is an entry of an object: no property, and nothing that a `__getattr__` makes.
+
+    That of a tensor is its gradient, or the tensor without it.
+    """
+    if type(value) in TENSORS and (name == "data" or (name == "grad" and value.is_leaf)):
+        return getattr(value, name)
     own = object.__getattribute__(value, "__dict__")
     if name in own:
         return own[name]
@@ -122,6 +128,18 @@ def kept(value: Any, deep: int = 2) -> KeptOperand | None:
         return KeptOperand(kind.__name__, 0, 0, next(value.parameters(), None) is not None, 0, None)
     if (state := _state(value)) is not None:
         return KeptOperand(kind.__name__, 0, 0, False, 0, state)
+    return _of_other(value)
+
+
+def _of_other(value: Any) -> KeptOperand | None:
+    """Return the size of a picture of Pillow, or of a table of pandas; None of anything else."""
+    kind, library = type(value).__name__, type(value).__module__.partition(".")[0]
+    if library == "PIL" and hasattr(value, "getbands"):
+        form = f"{value.mode} picture {value.width} x {value.height}"
+        return KeptOperand(form, value.width * value.height * len(value.getbands()), 0, False, id(value), None)
+    if library == "pandas" and kind in ("DataFrame", "Series"):
+        form = f"{kind} {' x '.join(map(str, value.shape))}"
+        return KeptOperand(form, 8 * value.size, len(value), False, id(value), None)
     return None
 
 
@@ -184,7 +202,7 @@ def _of_container(value: Any, deep: int) -> KeptOperand:
     few = list(_some(value))
     parts = [kept(each, deep - 1) if deep else None for each in few]
     known = [each for each in parts if each is not None]
-    size = sum(each.size for each in known) * len(value) // max(len(few), 1)
+    size = sum(each.size for each in known if each.form not in TEXTS) * len(value) // max(len(few), 1)
     digests = tuple(each.digest if each else None for each in parts)
     digest = None if any(each is None for each in digests) else (len(value), *digests)
     form = f"{type(value).__name__} of {len(value)}"

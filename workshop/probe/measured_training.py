@@ -5,13 +5,14 @@ copy of the model, which needs its memory twice for a moment.
 """
 
 import hashlib
-from collections.abc import Callable
+import os
+from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 from torch.utils.data import DataLoader, IterableDataset, IterDataPipe
 
 from workshop.probe.activity import ActivityListener
-from workshop.probe.audience import Audience
 from workshop.probe.backward_lines import BackwardLines
 from workshop.probe.batch_meter import BatchMeter
 from workshop.probe.cause import Moment
@@ -22,12 +23,19 @@ from workshop.probe.listener import Listener, tell
 from workshop.probe.loader_hooks import LoaderHooks
 from workshop.probe.loader_settings import LoaderSettings
 from workshop.probe.memory.variables import attributes_of
-from workshop.probe.messages import LookCloser, MeasureOperators, SetStage, TryCauses, WatchLines
+from workshop.probe.messages import (
+    LookCloser,
+    MeasureOperators,
+    SetStage,
+    TryCauses,
+    WatchedLine,
+    WatchLines,
+    WatchLoading,
+)
 from workshop.probe.model_calls import ModelCalls
 from workshop.probe.noted_settings import loader_number, note_settings
 from workshop.probe.observations import LoaderIterated
 from workshop.probe.operator_meter import OperatorMeter
-from workshop.probe.phase_clock import PhaseClock
 from workshop.probe.settings import ProbeConfig
 from workshop.probe.stack_sampler import TrainingSampler
 from workshop.probe.step_meter import StepMeter
@@ -92,16 +100,14 @@ class StageWatchers(Listener):
 
     Args:
         events: where they note what they find.
-        audience: what they are told by.
+        hooks: what they are told by.
         models: the calls of models.
         step: returns the number of the present step.
-        clock: tells the phase of the training.
     """
 
-    def __init__(
-        self, events: EventFile, audience: Audience, models: ModelCalls, step: Callable[[], int], clock: PhaseClock
-    ) -> None:
-        self._events, self._audience, self._models, self._step, self._clock = events, audience, models, step, clock
+    def __init__(self, events: EventFile, hooks: TrainingHooks, models: ModelCalls, step: Callable[[], int]) -> None:
+        self._events, self._hooks, self._models, self._step = events, hooks, models, step
+        self._audience = hooks.audience
         self.goes_on_in_fork()
 
     def goes_on_in_fork(self) -> bool:
@@ -137,17 +143,23 @@ class StageWatchers(Listener):
             if isinstance(stage, WatchLines):
                 begun.append(HotLines(self._events, stage.lines))
             if isinstance(stage, MeasureOperators):
-                begun.append(OperatorMeter(self._events, self._clock, stage.steps))
+                begun.append(OperatorMeter(self._events, self._hooks.clock, stage.steps))
+            if isinstance(stage, WatchLoading):
+                self._hooks.loading.loaders.watched = partial(_watched, self._events.folder, stage.lines, os.getpid())
         except Exception as error:
             self._events.lose(error)
         return begun
+
+
+def _watched(folder: str, lines: tuple[WatchedLine, ...], trainer: int, batches: Iterator[Any]) -> Iterator[Any]:
+    return HotLines(EventFile(folder, also_muted=True), lines, trainer).while_loading(batches)
 
 
 def measured_training(config: ProbeConfig) -> ReportedTraining:
     """Return a training whose stacks are sampled, and in which causes are tried and watched."""
     training = ReportedTraining(config)
     events, hooks = training.events, training.hooks
-    watchers = StageWatchers(events, hooks.audience, training.models, lambda: training.meter.step, hooks.clock)
+    watchers = StageWatchers(events, hooks, training.models, lambda: training.meter.step)
     training.listen(before=(TrainingSampler(events, hooks.clock), watchers))
     return training
 

@@ -170,6 +170,13 @@ class WatchLines(SetStage):
 
 
 @dataclass(frozen=True)
+class WatchLoading(LoadWith):
+    """It is watched what some statements are run with in a process that loads batches, without workers."""
+
+    lines: tuple[WatchedLine, ...] = ()
+
+
+@dataclass(frozen=True)
 class LookForHolders(SetStage):
     """One more step is recorded by `workshop memory`, with who holds what there is at its end."""
 

@@ -138,9 +138,11 @@ class Operand:
     memory: int
     """The address of what it is a part of, or the whole of; 0 of what is no tensor and no array."""
     same_run: tuple[int, int]
-    """In how many runs it was the same as in the run before in that step, and of how many this is known."""
+    """In how many runs it was the same as in an earlier run of that step, and of how many this is known."""
     same_step: tuple[int, int]
     """The same, as in any run of an earlier step."""
+    grown: tuple[int, int] = (0, 0)
+    """In how many runs that read and write it, it was larger than before them; and by how many bytes in all."""
 
 
 @dataclass(frozen=True)
@@ -162,6 +164,8 @@ class LineRuns(Event):
     """Whether random numbers were drawn in it."""
     with_gradients: bool
     """Whether gradients were switched on in a run."""
+    trainer: int
+    """The process that trains: another than this one, if a copy of that has loaded batches. Each is a step, then."""
 
 
 @dataclass(frozen=True)

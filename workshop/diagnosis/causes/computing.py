@@ -26,7 +26,7 @@ def repeated_calls(timeline: Timeline, samples: list[StepSample]) -> tuple[list[
     calls, found = HotCalls(timeline.measurement.observations), list[Finding]()
     modules = _small_modules(timeline.measurement)
     for path, call in calls.paths([each for each in samples if each.phase != Phase.DATA_WAIT]):
-        is_same = call.is_same_each_step or call.is_same_each_run
+        is_same = call.is_same_again
         if not (is_same or (call.is_on_rows and not _is_of_training(timeline, call))):
             continue
         within = _group(timeline, calls, call, samples)
@@ -60,22 +60,28 @@ def _of_call(
     as_often = [one for one in alike if one.times >= call.times]
     clearest = max(as_often, key=lambda one: (one.knows_whole, one.has_rows), default=call)
     share = by_line.pop(call.place[1])
-    is_same = call.is_same_each_step or call.is_same_each_run
-    cause, words = (SAME_AGAIN, call.same) if is_same else clearest.why_often
+    is_same = call.is_same_again
+    calling = _repeated_from(calls, path) if is_same and not call.is_same_each_step else path
+    cause, words = (SAME_AGAIN, call.same(is_called=calling != path)) if is_same else clearest.why_often
     in_backward = 0.0 if is_same else _in_backward(timeline, within)
-    times = call.times if not call.is_same_each_step else float("inf")
-    part = (share + sum(by_line.values()) + in_backward) * (1.0 - 1.0 / times)
+    part = (share + sum(by_line.values()) + in_backward) * call.saved
     phases = {each.phase for each in here}
     return finding(
         cause,
         words,
         gain=gain_of(1.0, 1.0 - part),
         phase=phases.pop() if len(phases) == 1 and not in_backward else "",
-        path=path,
+        path=calling,
         ms_a_step=(share + in_backward) * timeline.measurement.steps.ms_a_step,
         share=share + in_backward,
         beside={number: each for number, each in sorted(by_line.items()) if each >= MIN_SHARE_OF_STEP},
     )
+
+
+def _repeated_from(calls: HotCalls, path: Path) -> Path:
+    """Return the way down to the outermost statement that runs several times in a step, or has several turns."""
+    times = [call.times if (call := calls.at(frame)) else 0.0 for frame in path]
+    return path[: next((number for number, each in enumerate(times, start=1) if each >= 2.0), len(path))]
 
 
 def _group(timeline: Timeline, calls: HotCalls, call: HotCall, samples: list[StepSample]) -> Callable[[Place], bool]:

@@ -1,13 +1,10 @@
 """Causes in the loading of data: the lines of items and of collating, and the settings of the DataLoader."""
 
-from functools import partial
-
 from workshop import noise
 from workshop.diagnosis.findings import MIN_GAIN, MIN_SHARE_OF_STEP, Finding, finding, gain_of
 from workshop.diagnosis.hot_calls import HotCalls
 from workshop.diagnosis.loading import LARGE_BATCH, MEGABYTE, MIN_BUSY, Loading, cores, starts_workers, weight
 from workshop.diagnosis.measurement import Measurement
-from workshop.diagnosis.samples import Sample
 from workshop.diagnosis.user_lines import MAIN_SHARE, HotLine, hottest
 from workshop.probe.cause import Cause
 from workshop.probe.observations import Role
@@ -19,11 +16,16 @@ SLOW_ITEM = Cause(
     "slow-item",
     "Make this line cheaper, or, where it draws no random numbers, do its work once and keep the result.",
 )
-DRAWS = "It draws random numbers, so that what it makes cannot be kept: make this line cheaper."
+DRAWS = "This draws random numbers{says}, so that what it makes cannot be kept: make it cheaper.{wasted}"
+NO_DRAWS = (
+    "No random numbers were drawn in this{says}: where it makes the same of an item in each epoch, keep that, or make "
+    "the line cheaper.{wasted}"
+)
 SLOW_COLLATE = Cause(
     "slow-collate",
-    "This line joins the items of a batch: do it for all of them at once, or as each is loaded.",
+    "This joins the items of a batch: do it for all of them at once, or as each is loaded.",
 )
+COLLATES = "This joins the items of a batch{says}: do it for all of them at once, or as each is loaded.{wasted}"
 SINGLE_ITEMS = Cause(
     "single-items",
     "Each batch is put together from {size} single samples, which are in memory: take it out of the tensors at once, "
@@ -77,10 +79,9 @@ def _lines(loading: Loading) -> list[Finding]:
     if loading.workers and loading.busy_share < MIN_BUSY and not loading.hinders:
         return []
     all_of_it = weight(loading.samples if not loading.workers else loading.busy) or 1.0
-    collate = loading.loader.collate if loading.loader else ("", "")
-    found = []
+    calls, found = HotCalls(loading.observations, while_loading=loading.workers > 0), []
     for cause, collates in ((SLOW_ITEM, False), (SLOW_COLLATE, True)):
-        line = hottest(loading.user_paths(partial(_is_collating, collate, collates)))
+        line = loading.collate_line if collates else loading.item_line
         if line is None or line.weight / all_of_it < MIN_SHARE_OF_STEP:
             continue
         part = line.weight / all_of_it
@@ -89,7 +90,7 @@ def _lines(loading: Loading) -> list[Finding]:
         found.append(
             finding(
                 cause,
-                _what_it_does(loading, line) or cause.words,
+                _what_it_does(calls, line, collates) or cause.words,
                 gain=gain_of(loading.steps.ms_a_step, _ms_without(loading, whole)),
                 margin=1.0 if loading.measurement.headroom else None,
                 max_gain=loading.max_gain(loading.measurement.headroom),
@@ -105,12 +106,16 @@ def _lines(loading: Loading) -> list[Finding]:
     return found
 
 
-def _what_it_does(loading: Loading, line: HotLine) -> str:
-    """Say what a line was seen to do in the training's process; empty if that says nothing. Workers are not watched."""
-    seen = None if loading.workers else HotCalls(loading.measurement.observations).at(line.frame)
-    if seen and (seen.is_same_each_step or seen.is_same_each_run):
-        return seen.same
-    return DRAWS if seen and seen.seen.draws else ""
+def _what_it_does(calls: HotCalls, line: HotLine, collates: bool) -> str:
+    """Say what a line was seen to do; empty if it was not watched."""
+    seen, wasted = calls.at(line.frame), calls.wasted_at(line.frame)
+    if seen and seen.is_same_again:
+        return seen.same()
+    if seen and seen.is_on_rows:
+        return seen.why_often[1] + wasted
+    if seen and collates:
+        return COLLATES.format(says=seen.says, wasted=wasted)
+    return (DRAWS if seen.seen.draws else NO_DRAWS).format(says=seen.says, wasted=wasted) if seen else ""
 
 
 def _ms_without(loading: Loading, part: float) -> float:
@@ -254,7 +259,3 @@ def _where_restarted(loading: Loading) -> tuple[Frame, ...]:
         if each.phase == Phase.DATA_WAIT or starts_workers(each.stack)
     )
     return line.path if line else loading.made
-
-
-def _is_collating(function: tuple[str, str], collates: bool, sample: Sample) -> bool:
-    return collates == any((frame.name, frame.path) == function for frame in sample.stack)

@@ -151,7 +151,7 @@ def _finding_of(timeline: Timeline, line: HotLine, samples: list[StepSample]) ->
         spent_s, of_call_s = of_period * spent_s, of_period * of_call_s
     words = cause.words.format(
         says=seen.says if seen else "",
-        kept=calls.kept_behind(line.frame),
+        kept=calls.wasted_at(line.frame),
         each_ms=each_ms,
         when=_when(within, steps.count, is_seldom),
         calls=_calls(timeline, line),
@@ -242,9 +242,7 @@ def _in_forward(timeline: Timeline, samples: list[StepSample]) -> list[Finding]:
     return [
         finding(
             OWN_WORK,
-            OWN_WORK.words.format(
-                says=seen_here.says if seen_here else "", kept=calls.kept_behind(line.frame), grows=""
-            ),
+            OWN_WORK.words.format(says=seen_here.says if seen_here else "", kept=calls.wasted_at(line.frame), grows=""),
             gain=gain_of(1.0, 1.0 - timeline.share(line.weight + sum(line.beside.values()))),
             basis=FROM_CALL,
             phase=Phase.FORWARD,

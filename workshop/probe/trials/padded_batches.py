@@ -31,6 +31,7 @@ PADDED_BATCHES = TriedCause(
     "results change: compare the loss of a batch with and without.",
     moment=Moment.WATCHING,
     extent=Extent.PASSES_OR_ALL,
+    is_of_collate=True,
 )
 
 
