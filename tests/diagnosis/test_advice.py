@@ -7,8 +7,10 @@ from typing import Any
 import pytest
 import torch
 
-from workshop.diagnosis.causes.data_wait import SINGLE_ITEMS, SLOW_ITEM
-from workshop.diagnosis.hot_calls import SAME_AGAIN, TINY_OPERATORS
+from workshop.diagnosis.causes.data_wait import COLLATES, DRAWS, NO_DRAWS, SINGLE_ITEMS, SLOW_COLLATE, SLOW_ITEM
+from workshop.diagnosis.causes.other_work import OWN_WORK
+from workshop.diagnosis.hot_calls import COPIES, KEPT, LARGE_INTERMEDIATE, ON_NUMBERS, SAME_AGAIN, TINY_OPERATORS
+from workshop.probe.cause import Cause
 from workshop.probe.trials import tried_causes
 
 SCRIPT = """
@@ -201,6 +203,79 @@ WHOLE_SERIES = {
     "    made = [model(x)[0]]\n"
 }
 
+MEMORY = """
+model, memory = nn.Linear(6, 3), torch.zeros(0, 3)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for step in range(6):
+    made = model(torch.randn(5, 6))
+    memory = torch.cat([memory, made.detach()])
+    optimizer.zero_grad()
+    made.square().mean().backward()
+    optimizer.step()
+    if step % 3 == 2:
+        model.bias.data += memory.mean(0)
+"""
+JOINED_ONCE = {
+    "torch.zeros(0, 3)": "[]",
+    "memory = torch.cat([memory, made.detach()])": "memory.append(made.detach())",
+    "memory.mean(0)": "torch.cat(memory).mean(0)",
+}
+
+POSITIONS = """
+model = nn.ModuleDict({"inner": nn.GRU(6, 8, batch_first=True), "last": nn.Linear(8, 40)})
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for _ in range(6):
+    inner = model["inner"](torch.randn(4, 7, 6))[0]
+    scores = model["last"](inner)
+    last = scores[:, -1]
+    optimizer.zero_grad()
+    last.square().mean().backward()
+    optimizer.step()
+"""
+CHOSEN_FIRST = {'model["last"](inner)\n': 'model["last"](inner[:, -1:])\n'}
+
+NORM = """
+model, norms = nn.Linear(6, 3), []
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for _ in range(6):
+    optimizer.zero_grad()
+    model(torch.randn(5, 6)).square().mean().backward()
+    norm = sum(value * value for value in model.weight.grad.flatten().tolist()) ** 0.5
+    model.weight.grad /= max(norm, 1.0)
+    optimizer.step()
+"""
+BY_OPERATORS = {
+    "sum(value * value for value in model.weight.grad.flatten().tolist()) ** 0.5": "model.weight.grad.norm()"
+}
+
+PAIRS = """
+model = nn.Linear(6, 4)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for _ in range(6):
+    z = model(torch.randn(9, 6))
+    apart = z[:, None] - z
+    far = apart.square().sum(-1).add(1e-6).sqrt()
+    optimizer.zero_grad()
+    far.mean().backward()
+    optimizer.step()
+"""
+BY_CDIST = {
+    "    apart = z[:, None] - z\n": "",
+    "apart.square().sum(-1).add(1e-6).sqrt()": "torch.cdist(z, z).square().add(1e-6).sqrt()",
+}
+
+JOINS = """
+def joined(items):
+    return torch.stack([x / 3.0 for x, _ in items]), torch.tensor([y for _, y in items])
+model = nn.Linear(6, 3)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+data = TensorDataset(torch.randn(24, 6), torch.randint(0, 3, (24,)))
+for x, y in DataLoader(data, 4, collate_fn=joined):
+    optimizer.zero_grad()
+    functional.cross_entropy(model(x), y).backward()
+    optimizer.step()
+"""
+
 DETACHED = {"critic(fake).square()": "critic(fake.detach()).square()", "backward(retain_graph=True)": "backward()"}
 FROZEN = {
     "    score = critic(acted)\n": "    critic.requires_grad_(False)\n    score = critic(acted)\n"
@@ -259,12 +334,27 @@ TAKEN: dict[str, Advice] = {
         LOOP + "    gc.collect()\n", {"    gc.collect()\n": "    gc.get_freeze_count() or gc.freeze()\ngc.unfreeze()\n"}
     ),
     "single-items": Advice(LOOP, AT_ONCE),
+    "copies": Advice(MEMORY, JOINED_ONCE),
+    "kept": Advice(POSITIONS, CHOSEN_FIRST, says="where each row is computed by itself"),
+    "on-numbers": Advice(NORM, BY_OPERATORS),
+    "large-intermediate": Advice(PAIRS, BY_CDIST, says="where another operator gives the same"),
+    "collates": Advice(JOINS, {"torch.stack([x / 3.0 for x, _ in items])": "torch.stack([x for x, _ in items]) / 3.0"}),
+    "no-draws": Advice(ITEMS, KEEPS, says="where it makes the same of an item in each epoch"),
+    "draws": Advice(
+        ITEMS.replace("float(index))", "float(index)) + torch.rand(6)"), KEEPS, same=False, says="cannot be kept"
+    ),
     "slow-item": Advice(ITEMS, KEEPS),
     "slow-item, random": Advice(
         ITEMS.replace("float(index))", "float(index)) + torch.rand(6)"), KEEPS, same=False, says="no random numbers"
     ),
 }
 """What is advised for each cause that names an edit."""
+
+
+NOT_TRIED = (SLOW_ITEM, SLOW_COLLATE, SINGLE_ITEMS, SAME_AGAIN, TINY_OPERATORS, LARGE_INTERMEDIATE, OWN_WORK)
+SENTENCES = {"copies": COPIES, "kept": KEPT, "collates": COLLATES, "no-draws": NO_DRAWS, "draws": DRAWS}
+PARTS = {name: Cause(name, words) for name, words in SENTENCES.items()} | {"on-numbers": ON_NUMBERS}
+"""Sentences that are added to the words of a cause, or take their place."""
 
 
 def trained(script: str) -> list[torch.Tensor]:
@@ -288,7 +378,7 @@ def test_advice_taken_literally(name: str) -> None:
     before, after = trained(advice.script), trained(changed(advice.script, advice.changes))
     is_same = partial(torch.allclose, rtol=1e-5, atol=1e-6)
     assert all(map(is_same, before, after)) == advice.same
-    causes = tried_causes() | {each.name: each for each in (SLOW_ITEM, SINGLE_ITEMS, SAME_AGAIN, TINY_OPERATORS)}
+    causes = tried_causes() | {each.name: each for each in NOT_TRIED} | PARTS
     about_results = getattr(causes[cause], "other_results", {}).values()
     assert any(advice.says in each for each in (causes[cause].words, *about_results))
 

@@ -25,8 +25,11 @@ for step in range(1000):
     h = cell(x, h)
     loss.backward()
     optimizer.step()
+    pairs = seen[:, None] - seen
+    far = pairs.square().sum(-1)
+    deep = self.encode(seen)
 """
-NEAR, EDGES, CHOSEN, CELL, BACKWARD, STEP = 3, 4, 6, 7, 8, 9
+NEAR, EDGES, CHOSEN, CELL, BACKWARD, STEP, PAIRS, FAR, DEEP = 3, 4, 6, 7, 8, 9, 10, 11, 12
 ENTRY = Operand("seen[i]", "float32 [8]", 32, 8, False, 4711, same_run=(0, 100), same_step=(0, 100))
 ENTRIES = replace(ENTRY, name="seen", form="float32 [24, 8]", size=768, length=24, same_run=(100, 100))
 AGAIN = Operand("near", "float32 [900, 900]", 3_240_000, 900, False, 4712, same_run=(0, 0), same_step=(4, 4))
@@ -156,6 +159,22 @@ def test_what_the_next_line_keeps_is_said(found: Found) -> None:
     (each,) = found(seen(NEAR, writes=(new,)), seen(EDGES, reads=(kept,)), lines=(NEAR,), phase=Phase.VALIDATION)
     assert each.cause == "periodic-work"
     assert " It makes 3.24 MB (`near`), of which line 4 keeps 28.8 KB: " in each.words
+
+
+def test_something_much_larger_than_what_goes_in_is_named_with_the_lines_that_read_it(found: Found) -> None:
+    rows = replace(ENTRIES, name="seen[:, None]", form="float32 [24, 1, 800]", size=76_800)
+    made = replace(AGAIN, name="pairs", form="float32 [24, 24, 800]", size=1_843_200, learned=True, memory=4713)
+    least = replace(AGAIN, name="far", form="float32 [24, 24]", size=2304, learned=True)
+    pairs = seen(PAIRS, reads=(rows,), writes=(made,))
+    (each,) = found(pairs, seen(FAR, reads=(made,), writes=(least,)), lines=(PAIRS, FAR))
+    assert (each.cause, each.line, each.share) == ("large-intermediate", PAIRS, pytest.approx(1 / 4 + 1 / 8))
+    assert each.beside == {FAR: pytest.approx(1 / 4)}
+    assert each.words.startswith(
+        "This makes `pairs` (float32 [24, 24, 800], 1.84 MB) of 76.8 KB, of which line 11 makes `far` (float32 [24, 24]"
+    )
+    deep = seen(DEEP, reads=(replace(rows, name="seen"),), writes=(replace(made, name="deep"),))
+    assert found(deep, lines=(DEEP,)) == [], "what is called there may have weights"
+    assert found(seen(PAIRS, writes=(made,)), lines=(PAIRS,)) == [], "nobody knows what goes in"
 
 
 def test_a_call_for_each_row_gains_no_more_than_calls_cost(found: Found) -> None:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from workshop.diagnosis.watched_lines import carried, following, watched_line
+from workshop.diagnosis.watched_lines import called, carried, following, watched_line
 
 
 @pytest.mark.parametrize(
@@ -65,3 +65,20 @@ def test_the_statement_behind_one_is_in_its_block(tmp_path: Path) -> None:
     script.write_text("if a:\n    b()\n    c()\nd()\n")
     lines = [behind.lineno if (behind := following(str(script), line)) else None for line in (1, 2, 3, 4)]
     assert lines == [None, 3, None, None]
+
+
+@pytest.mark.parametrize(
+    ("line", "owners"),
+    [
+        ("torch.cdist(x, F.relu(y)).sum(-1)", set[str]()),
+        ("one_hot(x, 5).float()", set()),
+        ("x.square() + self.y.mean()", {"x", "self.y"}),
+        ("self.encode(x) + helper(x)", {"self", "helper"}),
+        ("math.sqrt(2) * x", {"math"}),
+    ],
+)
+def test_whose_functions_a_statement_calls(line: str, owners: set[str], tmp_path: Path) -> None:
+    script = tmp_path / "mine.py"
+    imports = "import math, torch\nimport torch.nn.functional as F\nfrom torch.nn.functional import one_hot\n"
+    script.write_text(f"{imports}made = {line}\n")
+    assert called(str(script), 4) == owners

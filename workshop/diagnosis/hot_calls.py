@@ -7,7 +7,7 @@ from pathlib import PurePath
 from workshop.diagnosis.samples import Observations
 from workshop.diagnosis.timeline import StepSample
 from workshop.diagnosis.user_lines import Path, Place, place_of
-from workshop.diagnosis.watched_lines import carried, following, watched_line
+from workshop.diagnosis.watched_lines import called, carried, following, watched_line
 from workshop.probe.cause import Cause, Half
 from workshop.probe.observations import LineRuns, Operand
 from workshop.profiles.stacks import Frame
@@ -23,11 +23,17 @@ TINY_OPERATORS = Cause(
     half=Half.LAUNCHES,
 )
 
+LARGE_INTERMEDIATE = Cause(
+    "large-intermediate",
+    "This makes {made} of {given}{left}: where another operator gives the same without that, such as a matrix product, "
+    "torch.cdist or gather, use it.",
+)
+
 KEPT = (
     " It makes {whole} ({made}), of which line {line} keeps {part}: where each row is computed by itself, choose first."
 )
 
-COPIES = " It copies all of `{name}` ({whole}) to add {added}: append to a list, and join that once."
+COPIES = " It copies all of `{name}` ({whole}) to add {added}: append to a list, and join that where all is read."
 
 ON_NUMBERS = Cause(
     "own-work",
@@ -139,6 +145,39 @@ class HotCall:
         return max(sizes, default=0.0) <= SMALL_BYTES and not needed - state
 
     @property
+    def expands(self) -> bool:
+        """Whether it makes something much larger than all that goes into it, and calls nothing that has more."""
+        if not self.made or not self._given_bytes or self._largest.size <= MUCH * self._given_bytes:
+            return False
+        return called(*self.place) <= {each.name for each in self.seen.reads if each.memory}
+
+    @property
+    def _given_bytes(self) -> int:
+        given = sum(each.size for each in self.given)
+        return given if given >= TELLING_BYTES else 0
+
+    @property
+    def _largest(self) -> Operand:
+        return max(self.made, key=lambda each: each.size)
+
+    def reads_from(self, other: "HotCall") -> bool:
+        """Return whether it reads most of the largest that another makes, in the same file."""
+        made = other._largest
+        return self.seen.file == other.seen.file and any(
+            (each.memory == made.memory != 0 or each.name == made.name) and 2 * each.size > made.size
+            for each in self.seen.reads
+        )
+
+    def large(self, readers: list["HotCall"]) -> str:
+        """Say what large thing it makes, and what the lines that read it make of that."""
+        left = [(each.seen.line, made) for each in readers for made in each.made]
+        line, least = min(left, key=lambda each: each[1].size, default=(0, self._largest))
+        says = f", of which line {line} makes {_in_words(least)}" if MUCH * least.size < self._largest.size else ""
+        return LARGE_INTERMEDIATE.words.format(
+            made=_in_words(self._largest), given=in_bytes(self._given_bytes), left=says
+        )
+
+    @property
     def series(self) -> str:
         """The name of a recurrent layer that it gives one step at a time; empty if there is none."""
         return next((each.name for each in self.seen.reads if each.form in ("RNN", "LSTM", "GRU")), "")
@@ -194,8 +233,7 @@ class HotCall:
         if largest is None or largest.size < TELLING_BYTES:
             return often
         new = ", new each time" if largest.same_step[0] == 0 < largest.same_step[1] else ""
-        made = max(self.made, key=lambda each: each.size, default=largest)
-        makes = f", and makes {_in_words(made)}" if made.size > MUCH * largest.size else ""
+        makes = f", and makes {_in_words(self._largest)}" if self.expands else ""
         return f"{often}, on `{largest.name}` ({largest.form}, {in_bytes(largest.size)}{new}){makes}"
 
     @property
@@ -280,6 +318,10 @@ class HotCalls:
     def within(self, are: Callable[[Place], bool]) -> list[HotCall]:
         """Return those of the calls that are in some places."""
         return [call for place, call in self._seen.items() if are(place)]
+
+    def readers(self, call: HotCall) -> list[HotCall]:
+        """Return the calls that read the largest that a call makes."""
+        return [each for each in self._seen.values() if each is not call and each.reads_from(call)]
 
     def wasted_at(self, frame: Frame) -> str:
         """Say what a line copies to add to it, or what the next one keeps of what it makes, if that is a small part."""

@@ -17,6 +17,9 @@ WITH_BODY = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Try, ast.M
 GROWS = ("append", "extend", "add", "insert", "appendleft")
 """The methods of a container that only write to it."""
 
+OPERATORS = ("torch", "numpy")
+"""The libraries whose functions have no weights but those that they are given."""
+
 LOOPS = (ast.For, ast.AsyncFor, ast.While)
 COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 
@@ -117,6 +120,22 @@ def carried(path: str, line: int) -> frozenset[str]:
     later = [each for each, _ in _statements(loop) if each.lineno >= line] if loop else [statement]
     written = {name for each in later for name in _written(each) if "[" not in name}
     return frozenset(written.intersection(watched.reads) - own)
+
+
+def called(path: str, line: int) -> frozenset[str]:
+    """Return what a statement calls, or whose methods it calls, but for what is imported from `OPERATORS`."""
+    found, statement = set[str](), statement_of(path, line)
+    for call in ast.walk(statement) if statement else ():
+        if isinstance(call, ast.Call):
+            owner = call.func.value if isinstance(call.func, ast.Attribute) else call.func
+            found.update([ast.unparse(owner)] if _is_way(owner) else [])
+    imported = {
+        each.asname or each.name.partition(".")[0]
+        for node in ast.walk(source_of(path).tree)
+        for each in getattr(node, "names", ())
+        if isinstance(each, ast.alias) and (getattr(node, "module", None) or each.name).partition(".")[0] in OPERATORS
+    }
+    return frozenset(each for each in found if each.partition(".")[0] not in imported)
 
 
 def _statements(node: ast.AST) -> Iterator[tuple[ast.stmt, list[ast.stmt]]]:

@@ -1,9 +1,10 @@
-"""Calls that are made again and again: for the same result, or for each of many rows or modules."""
+"""Calls that make the same again, are made for each of many rows or modules, or make something much too large."""
 
 from collections.abc import Callable
+from enum import Enum, auto
 
 from workshop.diagnosis.findings import MIN_SHARE_OF_STEP, Finding, finding, gain_of
-from workshop.diagnosis.hot_calls import SAME_AGAIN, TINY_OPERATORS, HotCall, HotCalls
+from workshop.diagnosis.hot_calls import LARGE_INTERMEDIATE, SAME_AGAIN, TINY_OPERATORS, HotCall, HotCalls
 from workshop.diagnosis.measurement import Measurement
 from workshop.diagnosis.timeline import StepSample, Timeline
 from workshop.diagnosis.tried import TriedChange, finding_of, tried_changes
@@ -21,25 +22,36 @@ SMALL_MODULES = Cause(
 )
 
 
-def repeated_calls(timeline: Timeline, samples: list[StepSample]) -> tuple[list[Finding], list[StepSample]]:
-    """Return the calls that make the same again, or are made for each of many rows; and the samples of all others."""
+class Waste(Enum):
+    """What a call does in vain."""
+
+    AGAIN = auto()
+    """It makes what it has made before."""
+    ROWS = auto()
+    """It is made for each of many rows, or numbers."""
+    LARGE = auto()
+    """It makes something much larger than what goes in."""
+
+
+def wasteful_calls(timeline: Timeline, samples: list[StepSample]) -> tuple[list[Finding], list[StepSample]]:
+    """Return the calls that make the same again, one of many rows, or much too much; and the samples of all others."""
     calls, found = HotCalls(timeline.measurement.observations), list[Finding]()
     modules = _small_modules(timeline.measurement)
     for path, call in calls.paths([each for each in samples if each.phase != Phase.DATA_WAIT]):
-        is_same = call.is_same_again
-        if not (is_same or (call.is_on_rows and not _is_of_training(timeline, call))):
+        waste = _waste_of(timeline, call)
+        if waste is None:
             continue
-        within = _group(timeline, calls, call, samples)
+        within = _group(timeline, calls, call, waste, samples)
         is_here = [any(map(within, map(place_of, each.path))) for each in samples]
         here = [each for each, is_one in zip(samples, is_here, strict=True) if is_one]
         if timeline.share(sum(each.weight_s for each in here)) < MIN_SHARE_OF_STEP:
             continue  # it is in a call that is found already
         samples = [each for each, is_one in zip(samples, is_here, strict=True) if not is_one]
-        if modules and not is_same:
+        if modules and waste is Waste.ROWS:
             found.append(_of_modules(modules, path))
             modules = None
         else:
-            found.append(_of_call(timeline, calls, path, call, here, within))
+            found.append(_of_call(timeline, calls, path, call, waste, here, within))
     return [*found, *([_of_modules(modules, ())] if modules else [])], samples
 
 
@@ -48,6 +60,7 @@ def _of_call(
     calls: HotCalls,
     path: Path,
     call: HotCall,
+    waste: Waste,
     here: list[StepSample],
     within: Callable[[Place], bool],
 ) -> Finding:
@@ -60,11 +73,17 @@ def _of_call(
     as_often = [one for one in alike if one.times >= call.times]
     clearest = max(as_often, key=lambda one: (one.knows_whole, one.has_rows), default=call)
     share = by_line.pop(call.place[1])
-    is_same = call.is_same_again
-    calling = _repeated_from(calls, path) if is_same and not call.is_same_each_step else path
-    cause, words = (SAME_AGAIN, call.same(is_called=calling != path)) if is_same else clearest.why_often
-    in_backward = 0.0 if is_same else _in_backward(timeline, within)
-    part = (share + sum(by_line.values()) + in_backward) * call.saved
+    calling, in_backward = path, 0.0 if waste is Waste.AGAIN else _in_backward(timeline, within)
+    match waste:
+        case Waste.AGAIN:
+            calling = path if call.is_same_each_step else _repeated_from(calls, path)
+            cause, words = SAME_AGAIN, call.same(is_called=calling != path)
+        case Waste.ROWS:
+            cause, words = clearest.why_often
+        case Waste.LARGE:
+            cause, words = LARGE_INTERMEDIATE, call.large(calls.readers(call))
+    saved = call.saved if waste is not Waste.LARGE else 1.0
+    part = (share + sum(by_line.values()) + in_backward) * saved
     phases = {each.phase for each in here}
     return finding(
         cause,
@@ -84,12 +103,25 @@ def _repeated_from(calls: HotCalls, path: Path) -> Path:
     return path[: next((number for number, each in enumerate(times, start=1) if each >= 2.0), len(path))]
 
 
-def _group(timeline: Timeline, calls: HotCalls, call: HotCall, samples: list[StepSample]) -> Callable[[Place], bool]:
+def _waste_of(timeline: Timeline, call: HotCall) -> Waste | None:
+    if call.is_same_again:
+        return Waste.AGAIN
+    if call.is_on_rows and not _is_of_training(timeline, call):
+        return Waste.ROWS
+    return Waste.LARGE if call.expands else None
+
+
+def _group(
+    timeline: Timeline, calls: HotCalls, call: HotCall, waste: Waste, samples: list[StepSample]
+) -> Callable[[Place], bool]:
     """Return what tells the lines that make one fault with a call: of its loop or, of what is the same, beside it.
 
     The loop is the outermost that has most of its time in the one inside of it, and is not that of the training.
     """
     path, line = call.place
+    if waste is Waste.LARGE:
+        readers = [each.place for each in calls.readers(call)]
+        return lambda place: place == call.place or place in readers
     if call.is_same_each_step or not call.is_run_often:
         return lambda place: place == call.place or calls.are_alike(place, call)
     first, last, inner_s = line, line, 0.0

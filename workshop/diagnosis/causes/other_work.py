@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from itertools import takewhile
 
-from workshop.diagnosis.causes.computing import repeated_calls
+from workshop.diagnosis.causes.computing import wasteful_calls
 from workshop.diagnosis.causes.growing_steps import growing_steps, may_grow
 from workshop.diagnosis.findings import MIN_SHARE_OF_STEP, Finding, finding, gain_of
 from workshop.diagnosis.hot_calls import HotCalls
@@ -63,8 +63,8 @@ def other_work_findings(measurement: Measurement) -> list[Finding]:
     rest = [
         each for each in timeline.samples if not named.intersection((frame.path, frame.line) for frame in each.path)
     ]
-    repeated, rest = repeated_calls(timeline, rest)
-    found = [*repeated, *_between_phases(timeline, rest), *_in_forward(timeline, rest)]
+    wasteful, rest = wasteful_calls(timeline, rest)
+    found = [*wasteful, *_between_phases(timeline, rest), *_in_forward(timeline, rest)]
     ways = [[(frame.path, frame.line) for frame in each.path] for each in timeline.samples]
     return [*growing, *(each for each in found if not _is_rest(each, found, ways))]
 
