@@ -1,6 +1,7 @@
 """What another way of loading can bring, in constructed measurements; `benchmarks/diagnosis.py` tries real scripts."""
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from made_measurements import made_steps
@@ -13,7 +14,7 @@ from workshop.diagnosis.measurement import Measurement, NoteKind
 from workshop.diagnosis.samples import Observations, Sample
 from workshop.probe.loader_settings import LoaderSettings
 from workshop.probe.messages import Circumstances
-from workshop.probe.observations import LoaderIterated, Role
+from workshop.probe.observations import LineRuns, LoaderIterated, Operand, Role
 from workshop.probe.phases import Phase
 from workshop.profiles.stacks import Frame
 from workshop.runs.measured_steps import MeasuredSteps
@@ -206,6 +207,31 @@ def test_the_other_lines_of_the_function_are_named(capsys: pytest.CaptureFixture
     shown = " ".join(capsys.readouterr().out.split())
     assert "44.0 ms a step, 44%. In the same function, line 8: 36%; together 80%." in shown
     assert f"a step of 100.0 ms would take {line.fixed} (estimated" in shown
+
+
+PICTURE = Operand("image", "RGB picture 500 x 375", 562_500, 0, False, 1, same_run=(0, 31), same_step=(0, 96))
+
+
+@pytest.mark.parametrize(
+    ("runs", "words"),
+    [
+        ({}, "No random numbers were drawn in this, 32 times a step, on `image` (RGB picture 500 x 375, 562 KB, new"),
+        ({"draws": True}, "This draws random numbers, 32 times a step, on `image` "),
+        ({"turns": 128 * 900, "reads": (replace(PICTURE, form="int", size=8),)}, "This runs 28800 times a step, each"),
+        ({"writes": (replace(PICTURE, name="table", same_step=(90, 96)),)}, "In 90 of 96 runs this makes the same: "),
+    ],
+)
+def test_what_an_item_s_line_was_seen_to_do_is_said(runs: dict[str, Any], words: str) -> None:
+    """Items are made one by one: that a line runs for each of them is nothing to say."""
+    usual = {"reads": (PICTURE,), "writes": (), "draws": False, "turns": 0}
+    of_line = LineRuns(
+        0.0, 2, 1, file="/me/train.py", line=7, steps=4, runs=128, with_gradients=True, trainer=1, **usual | runs
+    )
+    measurement = measured(steps(80, 20), steps(0, 20), workers=1)
+    observations = replace(measurement.observations, line_runs=[of_line])
+    (found,) = diagnose(replace(measurement, observations=observations)).findings
+    assert (found.cause, found.line) == ("slow-item", 7)
+    assert found.words.startswith(words)
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ from workshop.diagnosis.hot_calls import HotCalls
 from workshop.diagnosis.loading import LARGE_BATCH, MEGABYTE, MIN_BUSY, Loading, cores, starts_workers, weight
 from workshop.diagnosis.measurement import Measurement
 from workshop.diagnosis.user_lines import MAIN_SHARE, HotLine, hottest
+from workshop.diagnosis.watched_lines import loop_around
 from workshop.probe.cause import Cause
 from workshop.probe.observations import Role
 from workshop.probe.phases import Phase
@@ -111,10 +112,10 @@ def _what_it_does(calls: HotCalls, line: HotLine, collates: bool) -> str:
     seen, wasted = calls.at(line.frame), calls.wasted_at(line.frame)
     if seen and seen.is_same_again:
         return seen.same()
-    if seen and seen.is_on_rows:
-        return seen.why_often[1] + wasted
     if seen and collates:
         return COLLATES.format(says=seen.says, wasted=wasted)
+    if seen and seen.is_on_rows and (loop_around(*seen.place) or not seen.is_run_often):  # each item is made by itself
+        return seen.why_often[1] + wasted
     return (DRAWS if seen.seen.draws else NO_DRAWS).format(says=seen.says, wasted=wasted) if seen else ""
 
 
