@@ -46,6 +46,10 @@ def trace(
     tables: Annotated[
         str | None, typer.Option(metavar="NAMES", help="Print these tables instead of the findings.")
     ] = None,
+    by: Annotated[
+        str | None,
+        typer.Option(metavar="line", help="Print which lines of your code a device worked for: --tables lines."),
+    ] = None,
     hta: Annotated[
         bool, typer.Option("--hta-compat", help="With --json: the numbers of HolisticTraceAnalysis.")
     ] = False,
@@ -70,6 +74,11 @@ def trace(
     from workshop.recording.output_paths import newest
 
     exclude_each_other(json=as_json, csv=as_csv)
+    if by not in (None, "line"):
+        raise typer.BadParameter("is line", param_hint="--by")
+    if by:
+        exclude_each_other(by=by, tables=tables, diff=diff)
+        tables = "lines"
     names = _names(tables, diff)
     if as_csv and (names is None or len(names) > 1):
         raise typer.BadParameter("prints one table: name it with --tables", param_hint="--csv")
