@@ -140,6 +140,7 @@ def _print(
     traces: "Traces", names: list[str] | None, hta: bool, as_json: bool, as_csv: bool, html: Path | None
 ) -> None:
     from workshop.cli import trace_text
+    from workshop.traces.by_line import notes
     from workshop.traces.tables import TABLES, tables
     from workshop.traces.trace_findings import findings
 
@@ -166,7 +167,7 @@ def _print(
         print(trace_text.tables_text(found_tables, len(traces) > 1, terminal_width()))
     else:
         print(trace_text.findings_text(traces, _analyzed(lambda: findings(traces)), terminal_width()))
-    for note in traces.notes:
+    for note in [*traces.notes, *(notes(traces.values()) if "lines" in (names or ()) else ())]:
         say(note)
 
 

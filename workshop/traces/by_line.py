@@ -4,6 +4,7 @@ What ran on a device belongs to the line in which the CPU launched it, and what 
 forward pass. What has no line is in a row that says why, so that the rows add up to all of it.
 """
 
+from collections.abc import Iterable
 from typing import NamedTuple
 
 import numpy as np
@@ -12,10 +13,16 @@ from workshop.traces.breakdown import Row
 from workshop.traces.code_places import CodePlace, source_line
 from workshop.traces.event_columns import at_the_top
 from workshop.traces.intervals import Ints, groups, sums
-from workshop.traces.thread_places import ThreadPlaces, last_with, stacks
+from workshop.traces.thread_places import Stacks, ThreadPlaces, last_with, stacks
 from workshop.traces.trace import Trace, matching, once
 
 GRAPH_LAUNCH = r"(cuda|cu|hip)GraphLaunch"
+
+
+NO_STACKS = (
+    "No lines are known, as no stacks were recorded: workshop record torch --with-stack -- SCRIPT does that, as does "
+    "with_stack=True of torch.profiler"
+)
 
 
 class LineTimes(NamedTuple):
@@ -54,7 +61,7 @@ def line_rows(trace: Trace) -> list[Row]:
             rows.append(
                 {
                     "place": place.name,
-                    "source": source_line(place, trace.path),
+                    "source": source_line(place, trace.path) or None,
                     "host(us)": float(times.host[row]) / 1000,
                     work: float(times.work[row]) / 1000,
                     "runs": int(times.runs[row]),
@@ -75,9 +82,14 @@ def sum_row(trace: Trace) -> list[Row]:
         "sum(us)": float(times.work.sum()) / 1000,
         "recorded(us)": whole / 1000,
         "in_lines_pctg": 100 * in_lines / whole if whole else None,
-        "stacks": stacks(trace),
+        "stacks": str(stacks(trace)),
     }
     return [row] if len(times.places) else []
+
+
+def notes(traces: Iterable[Trace]) -> list[str]:
+    """Return a sentence if none of some traces has stacks."""
+    return [NO_STACKS] * all(stacks(trace) is Stacks.NONE for trace in traces)
 
 
 @once

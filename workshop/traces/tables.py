@@ -154,7 +154,7 @@ TABLES = {
         Column("device ms", "self_device(us)", ColumnUnit.MS),
     ),
     "lines": _table(
-        "Time of the device by line of your code; without a device, of the operators themselves",
+        "By line of your code: the time of the device, or else of the operators",
         by_line.line_rows,
         NAME._replace(heading="line", key="place"),
         Column("source", "source", is_name=True),

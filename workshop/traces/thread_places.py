@@ -1,6 +1,7 @@
 """In which place of the user's code each thread was, at any time."""
 
 from collections import defaultdict
+from enum import StrEnum
 from itertools import count
 from typing import NamedTuple
 
@@ -17,15 +18,21 @@ COMPILED = (
 )
 """The names of the annotations, operators and functions inside of which code of torch.compile runs."""
 
-NO_LINES = "none: with_stack=True of torch.profiler records them, and workshop record torch --with-stack -- SCRIPT"
+
+class Stacks(StrEnum):
+    """What the stacks of a trace tell."""
+
+    LINES = "lines"
+    FUNCTIONS = "functions"
+    NONE = "none"
 
 
-def stacks(trace: Trace) -> str:
-    """Return what stacks a trace has: lines, only the functions that they are in, or none, and how to record them."""
+def stacks(trace: Trace) -> Stacks:
+    """Return what the stacks of a trace tell: the lines of calls, or only in which functions they are."""
     python = trace.of("python_function")
     if not python.any():
-        return "lines" if any(trace.stacks) else NO_LINES
-    return "lines" if (trace.events.stack[python] >= 0).any() else "functions, not the lines in them"
+        return Stacks.LINES if any(trace.stacks) else Stacks.NONE
+    return Stacks.LINES if (trace.events.stack[python] >= 0).any() else Stacks.FUNCTIONS
 
 
 class _Top(NamedTuple):
@@ -62,7 +69,7 @@ class ThreadPlaces:
     def of(self, thread: Ints, ts: Ints) -> Ints:
         """Return the number of the place in which each of some threads was at a time, or of why none is known."""
         place = self._known(thread, ts)
-        if stacks(self._trace) is NO_LINES:
+        if stacks(self._trace) is Stacks.NONE:
             return np.where(place < 0, self.unknown("none was recorded"), place)
         for number, rows in groups(thread):
             if number in self._in_python:
