@@ -10,7 +10,8 @@ from typing import NamedTuple
 import numpy as np
 
 from workshop.traces.breakdown import Row
-from workshop.traces.code_places import CodePlace, source_line
+from workshop.traces.code_files import CodeFiles
+from workshop.traces.code_places import CodePlace
 from workshop.traces.event_columns import at_the_top
 from workshop.traces.intervals import Ints, groups, sums
 from workshop.traces.thread_places import Stacks, ThreadPlaces, last_with, stacks
@@ -54,14 +55,14 @@ def line_rows(trace: Trace) -> list[Row]:
     """Return the time of each place in the user's code in µs, that with most time of the device first."""
     times = line_times(trace)
     work = "device(us)" if len(trace.gpu) else "operators(us)"
-    rows: list[Row] = []
+    files, rows = CodeFiles(trace.path, times.places), list[Row]()
     for row in np.lexsort((-times.host, -times.work)).tolist():
         place = times.places[row]
         if times.runs[row] or times.host[row]:
             rows.append(
                 {
                     "place": place.name,
-                    "source": source_line(place, trace.path) or None,
+                    "source": files.line(place) or None,
                     "host(us)": float(times.host[row]) / 1000,
                     work: float(times.work[row]) / 1000,
                     "runs": int(times.runs[row]),

@@ -5,10 +5,8 @@ recording began, the line that it was at. Newer versions also write the line of 
 wrote a stack of lines for each operator, innermost first. What is in a folder of `sys.path` has a path relative to it.
 """
 
-import linecache
 import re
 from functools import cache
-from pathlib import Path
 from typing import NamedTuple
 
 from workshop.probe.user_code import is_user_code
@@ -68,11 +66,3 @@ def _is_users(path: str) -> bool:
     is_shortened = not path.startswith(("/", ".", "<")) and path[1:2] != ":"
     top_level = re.split(r"[/\\]", path)[0].removesuffix(".py")
     return not (is_shortened and top_level in LIBRARIES) and is_user_code(path)
-
-
-def source_line(place: CodePlace, recorded: Path) -> str:
-    """Return the code of a place, if its file is found as it is named, here or beside a trace; else nothing."""
-    for folder in (Path(), *recorded.absolute().parents[:2]):
-        if place.file and (line := linecache.getline(str(folder / place.file), place.line).strip()):
-            return line
-    return ""

@@ -1,12 +1,15 @@
 """In which place of the user's code each thread was, at any time."""
 
 from collections import defaultdict
+from collections.abc import Callable
 from enum import StrEnum
 from itertools import count
 from typing import NamedTuple
 
 import numpy as np
 
+from workshop.traces.between_calls import line_between
+from workshop.traces.code_files import CodeFiles
 from workshop.traces.code_places import CodePlace, calling_place, function_place
 from workshop.traces.event_columns import EventColumns, Stays, at_the_top
 from workshop.traces.intervals import Ints, Spans, groups
@@ -62,6 +65,8 @@ class ThreadPlaces:
         self._in_python = {thread: python.spans(rows) for thread, rows in groups(trace.threads_of(python))}
         self._add_calls(python if len(python) else trace.events[trace.of("cpu_op")])
         self._main = max(self.top, key=lambda thread: self.top[thread].spans.length, default=-1)
+        if stacks(trace) is Stacks.LINES and len(python):
+            self._add_between()
         self._add_forward_lines()
         self._add_callers()
         self._add_compiled()
@@ -98,15 +103,20 @@ class ThreadPlaces:
                 place[here] = top.place[np.searchsorted(top.spans.start, ts[here], "right") - 1]
         return place
 
-    def _add(self, events: EventColumns, place: Ints) -> None:
-        """Add the places in which threads were during some events, but for those of which none is known, -1."""
-        events, place = events[place >= 0], place[place >= 0]
-        columns = (self._trace.threads_of(events), place, events.ts, events.dur)
-        self._stays = Stays(*map(np.concatenate, zip(vars(self._stays).values(), columns, strict=True)))
-        for thread in np.unique(columns[0]).tolist():
-            here = self._stays[self._stays.thread == thread]
+    def _add(self, thread: Ints, place: Ints, ts: Ints, dur: Ints) -> None:
+        """Add the places in which threads were for some time, but for those that are not known, -1."""
+        added = Stays(thread, place, ts, dur)[place >= 0]
+        self._stays = Stays(
+            *map(np.concatenate, zip(*(vars(each).values() for each in (self._stays, added)), strict=True))
+        )
+        for number in np.unique(added.thread).tolist():
+            here = self._stays[self._stays.thread == number]
             row, spans = at_the_top(here)
-            self.top[thread] = _Top(here.place[row], spans)
+            self.top[number] = _Top(here.place[row], spans)
+
+    def _add_events(self, events: EventColumns, place: Ints) -> None:
+        """Add the places in which threads were during some events."""
+        self._add(self._trace.threads_of(events), place, events.ts, events.dur)
 
     def _add_calls(self, called: EventColumns) -> None:
         """Add the lines that called something, and inside of these the functions that were called."""
@@ -115,7 +125,27 @@ class ThreadPlaces:
         names = np.unique(called.name)
         functions[names] = self._numbered([function_place(self._trace.names[name]) for name in names.tolist()])[:-1]
         both = np.stack([lines, functions[called.name]], axis=1).ravel()
-        self._add(called[np.repeat(np.arange(len(called)), 2)], both)
+        self._add_events(called[np.repeat(np.arange(len(called)), 2)], both)
+
+    def _add_between(self) -> None:
+        """Add the lines of what functions did between two calls, where these tell which line that is."""
+        places = [*self.numbers]
+        source = CodeFiles(self._trace.path, places).source
+        line = np.array([0 if each.function else each.line for each in places] or [0])
+        for thread, rows in groups(self._stays.thread):
+            here = self._stays[rows]
+            row, spans = at_the_top(here)
+            between = line[here.place[row]] == 0
+            owner, start, end = here[row[between]], spans.start[between], spans.end[between]
+            calls = here[line[here.place] > 0]
+            calls = calls[np.lexsort((calls.ts, calls.end))]
+            before = np.where(start > owner.ts, _at(calls.end, line[calls.place], start), -1)
+            calls = calls[np.lexsort((-calls.dur, calls.ts))]
+            after = np.where(end < owner.end, _at(calls.ts, line[calls.place], end), -1)
+            kinds = [*zip(owner.place.tolist(), before.tolist(), after.tolist(), strict=True)]
+            found = {kind: _line_between(places[kind[0]], source, *kind[1:]) for kind in dict.fromkeys(kinds)}
+            number = self._numbered([found[kind] for kind in kinds])[:-1]
+            self._add(np.full(len(start), thread), number, start, end - start)
 
     def _numbered(self, places: list[CodePlace | None]) -> Ints:
         """Return the numbers of some places, -1 for none, and one more -1 at the end."""
@@ -135,25 +165,37 @@ class ThreadPlaces:
             made = [last_with(forward.sequence, each, backward.sequence[rows]) for each in made_in]
             most = max(made, key=lambda each: np.count_nonzero(each >= 0), default=np.full(len(rows), -1))
             place[rows] = np.append(self._known(thread, forward.ts), -1)[most]
-        self._add(backward, place)
+        self._add_events(backward, place)
 
     def _add_callers(self) -> None:
         """Add what backward passes do beside these, with where the thread was that is most in the user's code."""
         events = self._trace.events[self._trace.of("cpu_op") & self._trace.named(BACKWARD)]
         events = events[self._known(self._trace.threads_of(events), events.ts) < 0]
-        self._add(events, self._known(np.full(len(events), self._main), events.ts))
+        self._add_events(events, self._known(np.full(len(events), self._main), events.ts))
 
     def _add_compiled(self) -> None:
         """Add what torch.compile has made: its lines are those that call it."""
         compiled = self._trace.named(COMPILED) & self._trace.of("cpu_op", "user_annotation", "python_function")
         events = self._trace.events[compiled]
-        self._add(events, self.noted(self._known(self._trace.threads_of(events), events.ts), "a compiled region"))
+        place = self._known(self._trace.threads_of(events), events.ts)
+        self._add_events(events, self.noted(place, "a compiled region"))
+
+
+def _line_between(function: CodePlace, source: Callable[[str], str], before: int, after: int) -> CodePlace | None:
+    line = line_between(function, source(function.file), before, after)
+    return function._replace(line=line, function="") if line else None
 
 
 def _inside(spans: Spans, ts: Ints) -> Mask:
     """Return which of some times are in some spans."""
     row = np.searchsorted(spans.start, ts, "right") - 1
     return (row >= 0) & (ts < np.append(spans.end, 0)[row])
+
+
+def _at(times: Ints, values: Ints, wanted: Ints) -> Ints:
+    """Return the value of the first of some ascending times that is equal to a wanted one, or -1."""
+    row = np.searchsorted(times, wanted)
+    return np.where(np.append(times, -1)[row] == wanted, np.append(values, -1)[row], -1)
 
 
 def last_with(numbers: Ints, rows: Ints, wanted: Ints) -> Ints:
