@@ -233,6 +233,7 @@ def test_a_real_training_on_a_cpu(workshop: Run, tmp_path: Any) -> None:
     (tmp_path / "train.py").write_text(TRAINING)
     done = workshop("record", "torch", "--with-stack", "--wait=1", "--active=2", "--", "train.py")
     assert done.returncode == 0, done.stderr
+    assert "workshop trace prof --by line" in done.stderr
     (path,) = (tmp_path / "prof").glob("*.gz")
     found = read(path)
     runs = {place: runs for place, (_, runs) in by_place(found, "operators(us)").items() if runs}
