@@ -197,6 +197,7 @@ def test_what_is_the_users() -> None:
     assert function_place("/usr/lib/python3.11/site-packages/net.py(9): f") is None
     assert function_place("C:\\work\\net.py(9): f") == CodePlace("C:\\work\\net.py", 9, "f")
     assert calling_place("/tmp/torchinductor_me/ab/cab.py:9") is None
+    assert function_place("timm.py(9): f") == CodePlace("timm.py", 9, "f"), "a script, and not the package"
     assert calling_place("train.py:5") == CodePlace("train.py", 5)
 
 

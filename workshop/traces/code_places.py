@@ -15,12 +15,12 @@ _FUNCTION = re.compile(r"(.+\.py|<ipython-input.*)\((\d+)\): (.+)", re.DOTALL)
 _CALL = re.compile(r"(.+\.py|<ipython-input.*):(\d+)", re.DOTALL)
 
 LIBRARIES = frozenset(
-    "accelerate aiter albumentations apex bitsandbytes cupy cv2 dask datasets deepspeed detectron2 dgl diffusers "
-    "einops evaluate fastai flash_attn flashinfer flax fsspec huggingface_hub hydra ignite jax jinja2 kornia "
-    "lightning lightning_fabric lightning_utilities matplotlib megatron mlflow mmcv mmengine monai numba numpy "
-    "omegaconf open_clip optimum pandas peft PIL pydantic pytorch_lightning ray requests safetensors scipy sglang "
-    "skimage sklearn sympy tensorboard timm tokenizers torch torch_geometric torchao torchaudio torchmetrics "
-    "torchrec torchtext torchtune torchvision tqdm transformer_engine transformers triton trl typing_extensions "
+    "accelerate aiter albumentations apex bitsandbytes cupy cv2 dask deepspeed detectron2 dgl diffusers einops "
+    "fastai flash_attn flashinfer flax fsspec huggingface_hub hydra ignite jax jinja2 kornia lightning "
+    "lightning_fabric lightning_utilities matplotlib megatron mlflow mmcv mmengine monai numba numpy omegaconf "
+    "open_clip optimum pandas peft PIL pydantic pytorch_lightning ray requests safetensors scipy sglang skimage "
+    "sklearn sympy tensorboard timm tokenizers torch torch_geometric torchao torchaudio torchmetrics torchrec "
+    "torchtext torchtune torchvision tqdm transformer_engine transformers triton trl typing_extensions "
     "ultralytics vllm wandb xformers yaml".split()
 )
 """Packages that trainings import: a trace of another machine has their paths without the folder that they are in, and
@@ -63,6 +63,5 @@ def calling_place(stack: str) -> CodePlace | None:
 
 @cache
 def _is_users(path: str) -> bool:
-    is_shortened = not path.startswith(("/", ".", "<")) and path[1:2] != ":"
-    top_level = re.split(r"[/\\]", path)[0].removesuffix(".py")
-    return not (is_shortened and top_level in LIBRARIES) and is_user_code(path)
+    top_level = re.split(r"[/\\]", path)[0]  # of an absolute path, nothing, or a drive
+    return top_level not in LIBRARIES and is_user_code(path)
