@@ -12,6 +12,7 @@ from made_traces import made_up
 
 from workshop.cli.trace_text import MORE_TABLES, tables_text
 from workshop.traces import hta
+from workshop.traces.by_line import NO_STACKS
 from workshop.traces.tables import TABLES, tables
 from workshop.traces.trace_files import load
 
@@ -54,6 +55,15 @@ def test_one_table(only: str, prof: Path, workshop: Run) -> None:
     assert len(rows) == len(found[only])
     assert set().union(*found[only]) == set().union(*rows)
     assert {row["rank"] for row in rows} <= {"0", "1"}
+
+
+def test_by_line(prof: Path, workshop: Run) -> None:
+    done = workshop("trace", prof, "--by", "line")
+    assert done.returncode == 0
+    assert done.stdout == workshop("trace", prof, "--tables", "lines").stdout
+    assert " ".join(done.stderr.split()) == NO_STACKS
+    for more in (("--by=thread",), ("--by=line", "--tables=idle"), ("--by=line", "--diff", prof)):
+        assert workshop("trace", prof, *more).returncode == 2
 
 
 def test_the_numbers_of_holistic_trace_analysis(prof: Path, workshop: Run) -> None:

@@ -149,7 +149,8 @@ def record_torch(
         if found.is_over:
             say("All of it is recorded, and the training was ended, as --stop asks.")
         say(f"The operators are listed in {found.folder / OPERATORS}. Look at the traces:")
-        say(commands(f"workshop trace {found.folder}", f"workshop trace {found.folder} --html trace.html"))
+        views = ("", " --html trace.html", *[" --by line"] * with_stack)
+        say(commands(*(f"workshop trace {found.folder}{view}" for view in views)))
     else:
         say("Nothing was recorded.")
     _end(found.stopped, found.exit_code)

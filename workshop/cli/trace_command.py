@@ -46,6 +46,10 @@ def trace(
     tables: Annotated[
         str | None, typer.Option(metavar="NAMES", help="Print these tables instead of the findings.")
     ] = None,
+    by: Annotated[
+        str | None,
+        typer.Option(metavar="line", help="Print which lines of your code a device worked for: --tables lines."),
+    ] = None,
     hta: Annotated[
         bool, typer.Option("--hta-compat", help="With --json: the numbers of HolisticTraceAnalysis.")
     ] = False,
@@ -70,6 +74,11 @@ def trace(
     from workshop.recording.output_paths import newest
 
     exclude_each_other(json=as_json, csv=as_csv)
+    if by not in (None, "line"):
+        raise typer.BadParameter("is line", param_hint="--by")
+    if by:
+        exclude_each_other(by=by, tables=tables, diff=diff)
+        tables = "lines"
     names = _names(tables, diff)
     if as_csv and (names is None or len(names) > 1):
         raise typer.BadParameter("prints one table: name it with --tables", param_hint="--csv")
@@ -131,6 +140,7 @@ def _print(
     traces: "Traces", names: list[str] | None, hta: bool, as_json: bool, as_csv: bool, html: Path | None
 ) -> None:
     from workshop.cli import trace_text
+    from workshop.traces.by_line import notes
     from workshop.traces.tables import TABLES, tables
     from workshop.traces.trace_findings import findings
 
@@ -157,7 +167,7 @@ def _print(
         print(trace_text.tables_text(found_tables, len(traces) > 1, terminal_width()))
     else:
         print(trace_text.findings_text(traces, _analyzed(lambda: findings(traces)), terminal_width()))
-    for note in traces.notes:
+    for note in [*traces.notes, *(notes(traces.values()) if "lines" in (names or ()) else ())]:
         say(note)
 
 

@@ -77,12 +77,13 @@ class ModelHooks:
         if anew:
             self._learning_steps = 0
 
-        def call(module: nn.Module, /, *inputs: Any, **options: Any) -> Any:
-            if self._audience.is_script():
-                self._examine(module)
-            return original(module, *inputs, **options)
+        # torch.profiler, where it records stacks, takes what is called `self` here for the module.
+        def call(self: nn.Module, /, *inputs: Any, **options: Any) -> Any:
+            if is_script():
+                examine(self)
+            return original(self, *inputs, **options)
 
-        original = nn.Module.__call__
+        original, is_script, examine = nn.Module.__call__, self._audience.is_script, self._examine
         self._unlearn = replace_function(nn.Module, "__call__", call)
 
     def _stop_learning(self) -> None:

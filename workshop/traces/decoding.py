@@ -56,6 +56,12 @@ class Args(msgspec.Struct, gc=False, frozen=True):
     bandwidth: Number = msgspec.field(default=None, name="memory bandwidth (GB/s)")
     waits_on: Number = msgspec.field(default=-1, name="wait_on_cuda_event_record_corr_id")
     waits_on_stream: Number = msgspec.field(default=-1, name="wait_on_stream")
+    external: Number = msgspec.field(default=-1, name="External id")
+    # Of an operator, and of what is called in Python:
+    sequence: Number = msgspec.field(default=-1, name="Sequence number")
+    forward_thread: Number = msgspec.field(default=-1, name="Fwd thread id")
+    call_stack: Number = msgspec.field(default=None, name="Call stack")
+    called_from: Number = msgspec.field(default=None, name="CallFrom")
     # Of an allocation, or of a release of memory:
     address: Number = msgspec.field(default=-1, name="Addr")
     size: Number = msgspec.field(default=0, name="Bytes")

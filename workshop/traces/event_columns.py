@@ -34,6 +34,14 @@ class EventColumns(Columns):
     """For a synchronisation: the correlation of the call that recorded the CUDA event it waits for, or -1."""
     waits_on_stream: Ints
     """For a synchronisation: the stream it waits for, or -1."""
+    external: Ints
+    """A number that an operator may share with what it launched, or -1."""
+    sequence: Ints
+    """For an operator: the number of the node of the graph that it made, or whose backward pass it is; or -1."""
+    forward_thread: Ints
+    """For an operator of a backward pass: a number from 1 of the thread of its forward pass; else 0, or -1."""
+    stack: Ints
+    """For an operator or a call: the index in `Trace.stacks` of where it was called, or -1."""
     bandwidth: NDArray[np.float64]
     """For a copy or set: GB/s as the profiler wrote it, or -1."""
     ts: Ints
@@ -47,6 +55,21 @@ class EventColumns(Columns):
     def spans(self, rows: Any = slice(None)) -> Spans:
         """Return the time that at least one of some events covers."""
         return union(self.ts[rows], self.ts[rows] + self.dur[rows])
+
+
+@dataclass(frozen=True)
+class Stays(Columns):
+    """A row for each time in which a thread is somewhere, such as in a line of code; inside of it may be others."""
+
+    thread: Ints
+    place: Ints
+    ts: Ints
+    dur: Ints
+
+    @property
+    def end(self) -> Ints:
+        """The end in ns."""
+        return self.ts + self.dur
 
 
 @dataclass(frozen=True)
@@ -121,8 +144,11 @@ def outermost(events: EventColumns) -> EventColumns:
     return events[~np.isin(np.arange(len(events)), of_inner[longer | twins])]
 
 
-def at_the_top(events: EventColumns) -> tuple[Ints, Spans]:
-    """Return when which event of one thread ran, and none that it called: rows, and disjoint times."""
+def at_the_top(events: EventColumns | Stays) -> tuple[Ints, Spans]:
+    """Return when which event of one thread ran, and none that it called: rows, and disjoint times.
+
+    Of two events at the same time, the second one is inside the first.
+    """
     order = np.lexsort((-events.dur, events.ts))
     start, end = events.ts[order], events.end[order]
     edges = np.sort(np.concatenate([start, end]))

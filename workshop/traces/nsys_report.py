@@ -119,7 +119,8 @@ def read(path: Path) -> Trace:
     reader.add_steps()
     columns = reader.columns()
     rows = len(columns["ts"])
-    events = EventColumns(index=np.arange(rows), bandwidth=np.broadcast_to(-1.0, rows), **columns)
+    unknown = dict.fromkeys(("external", "sequence", "forward_thread", "stack"), np.broadcast_to(-1, rows))
+    events = EventColumns(index=np.arange(rows), bandwidth=np.broadcast_to(-1.0, rows), **unknown, **columns)
     damage = (f"{reader.lost} event{'s' * (reader.lost != 1)} of {path} could not be read",) if reader.lost else ()
     return Trace(path, events, list(reader.names), _CATS, damage=damage)
 

@@ -9,7 +9,7 @@ from enum import Enum
 from typing import Any, NamedTuple
 
 from workshop.probe.phases import TRACED
-from workshop.traces import annotations, breakdown, memory, path, steps, time_series
+from workshop.traces import annotations, breakdown, by_line, memory, path, steps, time_series
 from workshop.traces.breakdown import Row
 from workshop.traces.trace import Trace
 from workshop.traces.trace_files import Rank, Traces
@@ -152,6 +152,27 @@ TABLES = {
         Column("self ms", "self_cpu(us)", ColumnUnit.MS),
         Column("total ms", "total_cpu(us)", ColumnUnit.MS),
         Column("device ms", "self_device(us)", ColumnUnit.MS),
+    ),
+    "lines": _table(
+        "By line of your code: the time of the device, or else of the operators",
+        by_line.line_rows,
+        NAME._replace(heading="line", key="place"),
+        Column("source", "source", is_name=True),
+        Column("runs", "runs"),
+        Column("host ms", "host(us)", ColumnUnit.MS),
+        Column("device ms", "device(us)", ColumnUnit.MS),
+        Column("operators ms", "operators(us)", ColumnUnit.MS),
+        Column("share %", "share_pctg", ColumnUnit.PERCENT),
+        comes_with=("line_sums",),
+    ),
+    "line_sums": _table(
+        "What the lines add up to",
+        by_line.sum_row,
+        Column("of", "of"),
+        Column("sum ms", "sum(us)", ColumnUnit.MS),
+        Column("recorded ms", "recorded(us)", ColumnUnit.MS),
+        Column("in lines %", "in_lines_pctg", ColumnUnit.PERCENT),
+        Column("stacks", "stacks"),
     ),
     "steps": _table(
         "Steps, and what the thread that trains did in them (ms)",

@@ -57,9 +57,27 @@ T = TypeVar("T")
 
 
 _COLUMNS = tuple(EventColumns.__dataclass_fields__)
-_NARROW = ("index", "cat", "stream", "correlation", "device", "waits_on", "waits_on_stream")
+_NARROW = (
+    *("index", "cat", "stream", "correlation", "device", "waits_on", "waits_on_stream"),
+    *("external", "sequence", "forward_thread", "stack"),
+)
 """The columns that are only compared, and never computed with: they take 32 bits if that is enough."""
 
+
+_HAVE = {
+    "device": (*KERNEL, *COPY, *SET, *SYNC),
+    "operator": ("cpu_op",),
+    "linked": (*KERNEL, *COPY, *SET, "cpu_op"),
+    "function": ("python_function",),
+}
+"""The categories of events that have some arguments."""
+
+_ARGS_OF_FEW = {
+    **dict.fromkeys(("device", "bytes", "waits_on", "waits_on_stream"), "device"),
+    "external": "linked",
+    **dict.fromkeys(("sequence", "forward_thread"), "operator"),
+}
+"""The events that have each of the further columns."""
 
 _ALLOCATED = tuple(Allocations.__dataclass_fields__)
 NO_ALLOCATIONS = Allocations(*[np.empty(0, np.int64)] * len(_ALLOCATED))
@@ -81,6 +99,8 @@ class Trace:
     """Whether the file has events without a time, such as the names of processes in older versions of torch."""
     damage: tuple[str, ...] = ()
     allocations: Allocations = NO_ALLOCATIONS
+    stacks: tuple[str, ...] = ()
+    """Where operators and functions were called, as the profiler writes it: a line, or a stack, innermost first."""
 
     def of(self, *cats: str) -> Mask:
         """Return which events belong to one of some categories."""
@@ -98,7 +118,11 @@ class Trace:
     @cached_property
     def thread(self) -> Ints:
         """A number for each pair of process and thread, by event."""
-        return self.events.pid.astype(np.int64) * (int(self.events.tid.max(initial=0)) + 1) + self.events.tid
+        return self.threads_of(self.events)
+
+    def threads_of(self, events: EventColumns) -> Ints:
+        """Return this number for some of the events."""
+        return events.pid.astype(np.int64) * (int(self.events.tid.max(initial=0)) + 1) + events.tid
 
     @cached_property
     def on_gpu(self) -> Mask:
@@ -205,6 +229,7 @@ def _read(path: Path, exact: bool) -> Trace:
         untimed=type(None) in builder.types,
         damage=tuple(damage),
         allocations=builder.allocations(),
+        stacks=tuple(map(str, builder.stacks)),
     )
 
 
@@ -219,6 +244,7 @@ class _ColumnBuilder:
         # Each name, category, process and thread gets the next number when it is first looked up.
         self._numbers = {each: defaultdict[Any, int](count().__next__) for each in ("name", "cat", "pid", "tid")}
         self.names, self.cats = self._numbers["name"], self._numbers["cat"]
+        self.stacks = defaultdict[Any, int](count().__next__)
         self._exact = exact
         self._parts: list[list[Ints]] = []
         self._allocations: list[list[Ints]] = []
@@ -268,17 +294,17 @@ class _ColumnBuilder:
         columns: list[Any] = [self._numbered(events, name) for name in self._numbers]
         args = [event.args for event in events]
         columns += [_integers(args, name) for name in ("stream", "correlation")]
-        # Only events on a device have the others; these are few.
-        few = (*KERNEL, *COPY, *SET, *SYNC)
-        on_gpu = np.isin(columns[1], [number for cat, number in self.cats.items() if cat in few])
-        args = list(compress(args, on_gpu.tolist()))
-        for name in ("device", "bytes", "waits_on", "waits_on_stream"):
+        of = {cat: np.isin(columns[1], [self.cats[each] for each in _HAVE[cat] if each in self.cats]) for cat in _HAVE}
+        having = {cat: list(compress(args, rows.tolist())) for cat, rows in of.items()}
+        for name, cat in _ARGS_OF_FEW.items():
             column = np.full(len(events), getattr(NO_ARGS, name))
-            column[on_gpu] = _integers(args, name)
+            column[of[cat]] = _integers(having[cat], name)
             columns.append(column)
-        bandwidth = np.full(len(events), -1.0)
-        bandwidth[on_gpu] = [_float(arg.bandwidth) for arg in args]
-        return [*columns, bandwidth]
+        stack, bandwidth = np.full(len(events), -1), np.full(len(events), -1.0)
+        for cat, name in (("operator", "call_stack"), ("function", "called_from")):
+            stack[of[cat]] = [self.stacks[where] if (where := getattr(arg, name)) else -1 for arg in having[cat]]
+        bandwidth[of["device"]] = [_float(arg.bandwidth) for arg in having["device"]]
+        return [*columns, stack, bandwidth]
 
     def _ns(self, microseconds: Any, events: list[TraceEvent], name: str) -> Ints:
         if self._exact:
