@@ -143,7 +143,7 @@ class StageWatchers(Listener):
             if isinstance(stage, WatchLines):
                 begun.append(HotLines(self._events, stage.lines))
             if isinstance(stage, MeasureOperators):
-                begun.append(OperatorMeter(self._events, self._hooks.clock, stage.steps))
+                begun.append(OperatorMeter(self._events, self._hooks.clock, stage.steps, stage.stacks))
             if isinstance(stage, WatchLoading):
                 self._hooks.loading.loaders.watched = partial(_watched, self._events.folder, stage.lines, os.getpid())
         except Exception as error:

@@ -123,6 +123,8 @@ class MeasureOperators(FromMemory):
 
     steps: int = 1
     """How many steps are profiled; the work of one more is counted."""
+    stacks: bool = False
+    """Whether stacks are recorded, and the trace is kept."""
 
 
 @dataclass(frozen=True)

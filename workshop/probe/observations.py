@@ -222,6 +222,8 @@ class OperatorWork(Event):
     not known."""
     step_s: float = 0.0
     """The duration of these steps, with the profiler."""
+    trace: str = ""
+    """The name of the file in the run's folder that has their trace; empty if none was kept."""
     calls: int = 0
     """How many operators the script calls; on a GPU, how many kernels there are."""
     operations: float = 0.0

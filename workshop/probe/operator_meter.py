@@ -5,20 +5,23 @@ of torch's flop counter. Then matrix products and a copy are timed. Nothing chan
 """
 
 import os
+import sys
 import threading
 import warnings
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Generator, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from functools import cache, partial
 from itertools import pairwise
+from pathlib import Path
 from statistics import median
 from time import monotonic, time_ns  # the script may replace those of the module
 from typing import Any, NamedTuple
 
 import torch
 from torch import nn
+from torch.profiler import record_function
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.flop_counter import flop_registry, sdpa_backward_flop_count, sdpa_flop_count
 
@@ -26,7 +29,8 @@ from workshop.probe.event_file import EventFile
 from workshop.probe.internals import is_innermost_mode, profiled_events, tree_leaves
 from workshop.probe.observations import OperatorWork
 from workshop.probe.phase_clock import PhaseClock
-from workshop.probe.phases import Phase
+from workshop.probe.phase_marks import PhaseMarks
+from workshop.probe.phases import STEP_END, Phase
 from workshop.probe.process_end import at_process_end
 from workshop.probe.torch_profiler import ProfiledScopes
 from workshop.probe.trials.copies import ensure_free
@@ -35,6 +39,9 @@ from workshop.probe.trials.watcher import Watcher
 
 RATED_S = 0.25
 """Seconds for which a matrix product, or a copy, is repeated: its shortest time counts."""
+
+MAX_EVENTS = 400_000
+"""Events, at most, of a trace that is kept: as a file they take 0.1 GB, and some seconds to write and to read."""
 
 LOOKS_UP = ("embedding", "index", "index_select", "gather")
 """Operators that read of their largest input only what they return."""
@@ -47,11 +54,13 @@ class OperatorMeter(Watcher):
         events: where.
         clock: tells the phase that operators are in.
         steps: how many steps are profiled.
+        stacks: whether to record stacks, too, and to keep the trace, from which the time of each line is known.
     """
 
-    def __init__(self, events: EventFile, clock: PhaseClock, steps: int) -> None:
+    def __init__(self, events: EventFile, clock: PhaseClock, steps: int, stacks: bool = False) -> None:
         super().__init__(events)
-        self._profiled, self._recording, self._counter = steps, ProfiledSteps(), WorkCounter(clock)
+        marks = PhaseMarks(clock, self.guarded) if stacks and sys.getprofile() is None else None
+        self._profiled, self._recording, self._counter = steps, ProfiledSteps(marks), WorkCounter(clock)
         self._found: dict[str, Any] = {}
         self._course = self._measured()
         self._go_on()
@@ -80,7 +89,9 @@ class OperatorMeter(Watcher):
             for _ in range(self._profiled):
                 yield
                 self._recording.end_step()
+            self._recording.end_steps()
         self._found |= self._recording.operators()
+        self._found["trace"] = self.guarded(self._recording.keep)(self.events.folder) or ""
         with self._counter.counting():
             yield
         operations, device = self._counter.operations, torch.device("cuda" if torch.cuda.is_initialized() else "cpu")
@@ -110,12 +121,17 @@ class Span(NamedTuple):
 class ProfiledSteps:
     """Small operators, and steps after them, under torch.profiler.
 
+    Args:
+        marks: marks the phases in a trace with stacks; None if none is wanted. Another profiler of Python, such as a
+            script's own, would be taken away by one that records stacks.
+
     Attributes:
         ends_ns: when the first step began, and when each ended, by the system's clock.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, marks: PhaseMarks | None = None) -> None:
         self.ends_ns: list[int] = []
+        self._marks = marks
         self._small_ns: list[int] = []
         self._profiler: Any = None
         self._is_on, self._thread = False, 0
@@ -131,16 +147,18 @@ class ProfiledSteps:
         if torch.autograd._profiler_enabled():
             raise RuntimeError("the script profiles itself")
         wait_for_gpu()
-        self._profiler, self._thread = torch.profiler.profile(), threading.get_ident()
+        self._profiler = torch.profiler.profile(with_stack=self._marks is not None)
+        self._thread = threading.get_ident()
         unwatch = self._scopes.watch()
         os.register_at_fork(before=self.stop)  # the other process would record for ever
         at_process_end(self.stop)  # torch may crash as it takes down a profiler that records
         self._profiler.start()
         self._is_on = True
         self._record_small()
-        self.ends_ns.append(time_ns())
+        self._note_end()
         try:
-            yield
+            with self._marks.marked() if self._marks else nullcontext():
+                yield
         finally:
             self.stop()
             unwatch()
@@ -149,14 +167,38 @@ class ProfiledSteps:
         """Stop recording, in the thread that has begun."""
         if self._is_on and self._thread == threading.get_ident():
             self._is_on = False
+            if self._marks:
+                self._marks.close()
             self._profiler.stop()
             self._scopes.on_profiler_end()
 
     def end_step(self) -> None:
-        """Note the end of a step, if all of it was recorded."""
+        """Note the end of a step, if all of it was recorded: what it has asked of a GPU may not be over yet."""
         if self._is_on:
+            self._note_end()
+
+    def end_steps(self) -> None:
+        """Let the last step end when the GPU has done all that was asked of it."""
+        if self._is_on and len(self.ends_ns) > 1:
             wait_for_gpu()
+            self.ends_ns[-1] = time_ns()
+
+    def _note_end(self) -> None:
+        with record_function(STEP_END) if self._marks else nullcontext():
             self.ends_ns.append(time_ns())
+
+    def keep(self, folder: str) -> str:
+        """Write the trace to a file in a folder, and return its name; empty if it has no stacks, or is too large."""
+        profiler, self._profiler = self._profiler, None  # what it holds is large
+        if not self._marks or len(profiler.profiler.kineto_results.events()) > MAX_EVENTS:
+            return ""
+        path = Path(folder, f"{os.getpid()}.pt.trace.json")
+        try:
+            profiler.export_chrome_trace(str(path))
+        except BaseException:  # half a trace is none, and takes the room of what others note
+            path.unlink(missing_ok=True)
+            raise
+        return path.name
 
     def _record_small(self) -> None:
         """Record passes of a layer with next to nothing to compute, each with cold caches, as a script's calls have."""
@@ -186,6 +228,7 @@ class ProfiledSteps:
         if on_device:
             spans = sorted(span for span in on_device if self.ends_ns[0] <= span[0] < self.ends_ns[-1])
             computing_s, calls = sum(each.seconds for each in united(spans)) / steps, len(spans) / steps
+            step_s = (self.ends_ns[-1] - self.ends_ns[0]) / steps / 1e9  # the GPU may be behind at the end of each
             return {"seconds": computing_s, "calls": round(calls), "step_s": step_s}
         (thread, _), *_ = Counter(of for _, began, _, of in on_cpu if began < self.ends_ns[0]).most_common(1)
         called = [(began, ended) for name, began, ended, of in on_cpu if of == thread and _is_operator(name)]
@@ -226,7 +269,7 @@ def _between(spans: Sequence[Span], began_ns: int, ended_ns: int) -> Sequence[Sp
 
 
 def _is_operator(name: str) -> bool:
-    return "::" in name and not name.startswith("autograd::")
+    return "::" in name and not name.startswith(("autograd::", "profiler::"))
 
 
 # How much they compute

@@ -34,3 +34,6 @@ FORWARD_AND_VALIDATION = f"{Phase.FORWARD} and {Phase.VALIDATION}"
 
 TRACED = tuple(phase for phase in Phase if phase is not Phase.VALIDATION)
 """The phases that a trace of torch.profiler tells apart."""
+
+MARK, STEP_END = "phase: ", "end of a training step"
+"""In a trace of torch.profiler: how the name of a range begins that is a phase, and the name of one where a step ends."""

@@ -14,7 +14,7 @@ from workshop.traces.code_files import CodeFiles
 from workshop.traces.code_places import CodePlace
 from workshop.traces.event_columns import at_the_top
 from workshop.traces.intervals import Ints, groups, sums
-from workshop.traces.thread_places import Stacks, ThreadPlaces, last_with, stacks
+from workshop.traces.thread_places import Stacks, ThreadPlaces, last_with, stacks, thread_places
 from workshop.traces.trace import Trace, matching, once
 
 GRAPH_LAUNCH = r"(cuda|cu|hip)GraphLaunch"
@@ -40,12 +40,15 @@ class LineTimes(NamedTuple):
     """All time of the device, or of the operators."""
 
 
-class _Work(NamedTuple):
-    """What was done, and the numbers of the places that asked for it."""
+class Work(NamedTuple):
+    """What a device did, or else the operators themselves, in pieces: columns of equal length, but for the last two."""
 
     place: Ints
-    time: Ints
-    """The time of each piece, in ns."""
+    """The number of the place that asked for each piece."""
+    asked: Ints
+    """When it was asked for, in ns."""
+    start: Ints
+    end: Ints
     counted: Ints
     """The place of each event on the device, or of each operator."""
     recorded: int
@@ -96,17 +99,23 @@ def notes(traces: Iterable[Trace]) -> list[str]:
 @once
 def line_times(trace: Trace) -> LineTimes:
     """Return the time of each place in the user's code."""
-    threads = ThreadPlaces(trace)
-    work = _on_device(trace, threads) if len(trace.gpu) else _of_operators(trace, threads)
+    threads, work = thread_places(trace), work_of(trace)
     number = len(threads.numbers)
     host = np.zeros(number, np.int64)
     for top in threads.top.values():
         host += sums(top.place, top.spans.end - top.spans.start, number)
     runs = np.bincount(work.counted, minlength=number)
-    return LineTimes([*threads.numbers], host, sums(work.place, work.time, number), runs, work.recorded)
+    return LineTimes([*threads.numbers], host, sums(work.place, work.end - work.start, number), runs, work.recorded)
 
 
-def _on_device(trace: Trace, threads: ThreadPlaces) -> _Work:
+@once
+def work_of(trace: Trace) -> Work:
+    """Return what the device did, or else the operators, with the numbers of `thread_places`."""
+    threads = thread_places(trace)
+    return _on_device(trace, threads) if len(trace.gpu) else _of_operators(trace, threads)
+
+
+def _on_device(trace: Trace, threads: ThreadPlaces) -> Work:
     """Return where what a device did was launched: by its call, or else by an operator of the same number."""
     (calls, found), gpu = trace.launches, trace.gpu
     of_call = threads.of(trace.threads_of(calls), calls.ts)
@@ -118,17 +127,19 @@ def _on_device(trace: Trace, threads: ThreadPlaces) -> _Work:
     ops = trace.events[trace.of("cpu_op")]
     at = last_with(ops.external, np.arange(len(ops)), gpu.external[linked])
     place[linked[at >= 0]] = threads.of(trace.threads_of(ops), ops.ts)[at[at >= 0]]
-    return _Work(place, gpu.dur, place, int(gpu.dur.sum()))
+    return Work(place, trace.launched_at, gpu.ts, gpu.end, place, int(gpu.dur.sum()))
 
 
-def _of_operators(trace: Trace, threads: ThreadPlaces) -> _Work:
+def _of_operators(trace: Trace, threads: ThreadPlaces) -> Work:
     """Return where the operators were called, and where each piece of their own time was spent."""
     ops = trace.events[trace.of("cpu_op")]
     thread = trace.threads_of(ops)
-    places, times, recorded = [np.empty(0, np.int64)], [np.empty(0, np.int64)], 0
+    (places, starts, ends), recorded = ([np.empty(0, np.int64)] for _ in range(3)), 0
     for number, rows in groups(thread):
         _, spans = at_the_top(ops[rows])
         places.append(threads.of(np.full(len(spans.start), number), spans.start))
-        times.append(spans.end - spans.start)
+        starts.append(spans.start)
+        ends.append(spans.end)
         recorded += ops.spans(rows).length
-    return _Work(np.concatenate(places), np.concatenate(times), threads.of(thread, ops.ts), recorded)
+    place, start, end = map(np.concatenate, (places, starts, ends))
+    return Work(place, start, start, end, threads.of(thread, ops.ts), recorded)

@@ -13,7 +13,7 @@ from workshop.traces.code_files import CodeFiles
 from workshop.traces.code_places import CodePlace, calling_place, function_place
 from workshop.traces.event_columns import EventColumns, Stays, at_the_top
 from workshop.traces.intervals import Ints, Spans, groups
-from workshop.traces.trace import Mask, Trace
+from workshop.traces.trace import Mask, Trace, once
 
 BACKWARD = r"autograd::engine::evaluate_function"
 COMPILED = (
@@ -179,6 +179,10 @@ class ThreadPlaces:
         events = self._trace.events[compiled]
         place = self._known(self._trace.threads_of(events), events.ts)
         self._add_events(events, self.noted(place, "a compiled region"))
+
+
+thread_places = once(ThreadPlaces)
+"""Returns in which places the threads of a trace were; it is found once for each trace."""
 
 
 def _line_between(function: CodePlace, source: Callable[[str], str], before: int, after: int) -> CodePlace | None:

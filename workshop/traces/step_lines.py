@@ -1,0 +1,222 @@
+"""What each line of the user's code takes in profiled steps, phase by phase: on the host and on the device.
+
+A kernel counts to the phase in which it was launched. A line in which the host waits for the device is told apart from
+one that has something to do: it waits for a result, or for room in the queue of launches. What it waits for is what the
+device does meanwhile.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from workshop.probe.phases import MARK, STEP_END, Phase
+from workshop.traces.by_line import work_of
+from workshop.traces.code_places import CodePlace
+from workshop.traces.event_columns import EventColumns, Stays, at_the_top
+from workshop.traces.intervals import Ints, Spans, groups, meetings, overlap, sums, union, without
+from workshop.traces.thread_places import BACKWARD, thread_places
+from workshop.traces.trace import LAUNCH, Mask, Trace, matching
+
+SYNCHRONIZE, COPIES, LAUNCHES = r"(cuda|cu|hip)\w*Synchronize", r"(cuda|cu|hip)Mem(cpy|set)", r"(cuda|cu|hip)\w*Launch"
+"""The calls that wait for the device, those that may wait for their result, and those that may wait for room."""
+
+FULL_QUEUE = 512
+"""Launches, at least, that a device is behind where a call may wait for room in its queue, which has 1024 of CUDA."""
+
+PHASES = tuple(Phase)
+
+
+class LinePart(NamedTuple):
+    """What a line takes in a phase of the steps, in seconds a step."""
+
+    place: CodePlace
+    phase: Phase
+    host_s: float
+    """The time in which a thread was in this line, and in no other that it called, and did not wait for the device."""
+    device_s: float
+    """The time of what a device did, or else of the operators themselves."""
+    alone_s: float
+    """The part of the host's time in which the device did nothing."""
+    result_s: float
+    """The time in which the host waited for a result of the device."""
+    queue_s: float
+    """The time in which the host waited for room in the queue of launches."""
+    launches: float
+    """How much the device was asked for, or else how many operators ran."""
+    waits_for: CodePlace | None
+    """The line that had asked for most of what the device did while this one waited."""
+
+
+class _Stretches(NamedTuple):
+    """Pieces of time, each with a number: columns of equal length."""
+
+    number: Ints
+    start: Ints
+    end: Ints
+
+    def __getitem__(self, rows: Mask) -> "_Stretches":  # type: ignore[override]
+        return _Stretches(*(column[rows] for column in (self.number, self.start, self.end)))
+
+
+def line_parts(trace: Trace) -> list[LinePart]:
+    """Return what each line takes in each phase of the steps between the first and the last mark of a step's end."""
+    marks = np.sort(trace.events[trace.of("user_annotation") & trace.named(STEP_END)].ts)
+    if len(marks) < 2:
+        return []
+    return _Parts(trace, marks[0], marks[-1]).found(len(marks) - 1)
+
+
+class _Parts:
+    """Adds up times by place and by phase: the number of a pair is that of its place times the phases, and its phase.
+
+    Args:
+        trace: a trace with marks of phases.
+        began: when its steps began, in ns.
+        ended: when they ended.
+    """
+
+    def __init__(self, trace: Trace, began: int, ended: int) -> None:
+        self._trace, self._threads = trace, thread_places(trace)
+        work = work_of(trace)
+        asked = (began <= work.asked) & (work.asked < ended)
+        self._phases = _phases(trace, began, ended)
+        self._work = _Stretches(work.place, work.start, work.end)[asked]
+        self._busy = union(self._work.start, self._work.end)
+        self._of_work = self._pairs(self._work.number, work.asked[asked])
+        self._calls = _calls(trace, began, ended)
+
+    def found(self, steps: int) -> list[LinePart]:
+        """Return the parts of a step."""
+        result, queue = self._results(), self._full_queue()
+        host, known = self._host(), [*self._threads.numbers]
+        number = len(known) * len(PHASES)
+        idle = without(Spans(self._phases.start, self._phases.end), self._busy)
+        columns = {
+            "device_s": sums(self._of_work, self._work.end - self._work.start, number),
+            "alone_s": _sums_within(host, idle, number),
+            "result_s": _sums_within(result, self._busy, number),
+            "queue_s": _sums_within(queue, self._busy, number),
+            "launches": np.bincount(self._of_work, minlength=number) * 10**9,
+        }
+        all_s = sums(host.number, host.end - host.start, number)
+        columns["host_s"] = np.maximum(all_s - columns["result_s"] - columns["queue_s"], 0)
+        waits_for = self._waits_for(result, queue)
+        return [
+            LinePart(
+                place=known[row // len(PHASES)],
+                phase=PHASES[row % len(PHASES)],
+                waits_for=known[waits_for[row]] if row in waits_for else None,
+                **{name: column[row].item() / 1e9 / steps for name, column in columns.items()},
+            )
+            for row in np.flatnonzero(np.any([*columns.values()], axis=0)).tolist()
+        ]
+
+    def _pairs(self, place: Ints, ts: Ints) -> Ints:
+        """Return the numbers of places at some times."""
+        row = np.searchsorted(self._phases.start, ts, "right") - 1
+        return place * len(PHASES) + self._phases.number[np.clip(row, 0, None)]
+
+    def _host(self) -> _Stretches:
+        """Return where the training was when: in its thread or, while that waits for one of a backward pass, there."""
+        trace, top = self._trace, self._threads.top
+        ops = trace.events[trace.of("cpu_op")]
+        passes = ops[(ops.forward_thread > 0) | trace.named(BACKWARD)[trace.of("cpu_op")]]
+        marks = trace.events[trace.of("user_annotation") & trace.named(STEP_END)]
+        (main,) = np.unique(trace.threads_of(marks))[:1].tolist()
+        others = {thread: passes.spans(rows) for thread, rows in groups(trace.threads_of(passes)) if thread != main}
+        elsewhere = union(*(np.concatenate(each) for each in zip(*others.values(), strict=True))) if others else None
+        found = [_Stretches(*[np.empty(0, np.int64)] * 3)]
+        for thread in {main, *others} & top.keys():
+            spans = top[thread].spans
+            inside = without(self._within, elsewhere) if thread == main and elsewhere else self._within
+            found += [self._cut(_Stretches(top[thread].place, *spans), inside)]
+        return _Stretches(*map(np.concatenate, zip(*found, strict=True)))
+
+    @property
+    def _within(self) -> Spans:
+        return Spans(self._phases.start, self._phases.end)
+
+    def _cut(self, places: _Stretches, inside: Spans) -> _Stretches:
+        """Return the time in some places that is inside of others, by place and phase."""
+        found = meetings(Spans(places.start, places.end), inside)
+        places = _Stretches(places.number[found.one], found.start, found.end)
+        found = meetings(Spans(places.start, places.end), self._within)
+        return _Stretches(self._pairs(places.number[found.one], found.start), found.start, found.end)
+
+    # Waits
+
+    def _results(self) -> _Stretches:
+        """Return the calls that wait for a result: a copy does if it has begun before its call is over."""
+        calls, names = self._calls, self._trace.names
+        launched, run = self._trace.launched
+        of_copy = matching(names, COPIES)[launched.name] & (run.ts < launched.end)
+        waits = matching(names, SYNCHRONIZE)[calls.name] | np.isin(calls.index, launched.index[of_copy])
+        return self._of_calls(calls[waits], 0)
+
+    def _full_queue(self) -> _Stretches:
+        """Return the calls that launch something while the device is far behind, but for what they take by themselves.
+
+        That is what half of the others exceed.
+        """
+        launched, run = self._trace.launched
+        behind = np.arange(len(launched)) - np.searchsorted(np.sort(run.end), np.sort(launched.ts))
+        calls = self._calls[matching(self._trace.names, f"{LAUNCHES}|{COPIES}")[self._calls.name]]
+        row = np.searchsorted(np.sort(launched.ts), calls.ts)
+        is_full = np.append(behind, 0)[row] >= FULL_QUEUE
+        usual = int(np.median(calls.dur[~is_full])) if (~is_full).any() else 0
+        is_full &= ~np.isin(calls.index, self._results_of)
+        return self._of_calls(calls[is_full & (calls.dur > usual)], usual)
+
+    @property
+    def _results_of(self) -> Ints:
+        launched, run = self._trace.launched
+        return launched.index[matching(self._trace.names, COPIES)[launched.name] & (run.ts < launched.end)]
+
+    def _of_calls(self, calls: EventColumns, usual: int) -> _Stretches:
+        place = self._threads.of(self._trace.threads_of(calls), calls.ts)
+        return _Stretches(self._pairs(place, calls.ts), calls.ts + usual, calls.end)
+
+    def _waits_for(self, *waits: _Stretches) -> dict[int, int]:
+        """Return the place, of each pair that waits, that has asked for most of what the device did meanwhile."""
+        number, start, end = map(np.concatenate, zip(*waits, strict=True))
+        order = np.argsort(start, kind="stable")
+        found = meetings(Spans(self._work.start, self._work.end), Spans(start[order], end[order]))
+        places = len(self._threads.numbers)
+        pair = number[order][found.other] * places + self._work.number[found.one]
+        kinds, which = np.unique(pair, return_inverse=True)
+        time = sums(which, found.end - found.start, len(kinds))
+        return {kind // places: kind % places for kind in kinds[np.argsort(time, kind="stable")].tolist()}
+
+
+def _sums_within(stretches: _Stretches, spans: Spans, number: int) -> Ints:
+    """Return how much of each number is in some time."""
+    found = meetings(Spans(stretches.start, stretches.end), spans)
+    return sums(stretches.number[found.one], found.end - found.start, number)
+
+
+def _phases(trace: Trace, began: int, ended: int) -> _Stretches:
+    """Return which phase the training was in when, from the first mark to the last, without a gap."""
+    marks = trace.events[trace.of("user_annotation") & trace.named(MARK)]
+    number = {f"{MARK}{phase}": row for row, phase in enumerate(PHASES)}
+    phase = np.array([number.get(trace.names[name], PHASES.index(Phase.OTHER)) for name in marks.name], np.int64)
+    nothing = np.zeros(len(marks), np.int64)
+    row, spans = at_the_top(Stays(nothing, phase, marks.ts, marks.dur))
+    inside = overlap(spans, Spans(np.array([began]), np.array([ended])))
+    of_each = phase[row[np.searchsorted(spans.start, inside.start, "right") - 1]] if len(inside.start) else nothing[:0]
+    gaps = without(Spans(np.array([began]), np.array([ended])), inside)
+    between = np.full(len(gaps.start), PHASES.index(Phase.OTHER))
+    start, end = (np.concatenate(each) for each in zip(inside, gaps, strict=True))
+    order = np.argsort(start, kind="stable")
+    return _Stretches(np.concatenate([of_each, between])[order], start[order], end[order])
+
+
+def _calls(trace: Trace, began: int, ended: int) -> EventColumns:
+    """Return the calls of the runtime, without those that another one has made, such as the driver's."""
+    calls = trace.events[trace.of(*LAUNCH)]
+    calls = calls[(began <= calls.ts) & (calls.ts < ended)]
+    calls = calls[np.lexsort((-calls.dur, calls.ts))]
+    first = np.ones(len(calls), bool)
+    for _, rows in groups(trace.threads_of(calls)):
+        latest = np.maximum.accumulate(calls.end[rows])
+        first[rows[1:]] = calls.ts[rows[1:]] >= latest[:-1]
+    return calls[first]
