@@ -23,6 +23,9 @@ from workshop.runs.other_load import about
 MIN_SHARE = 0.05
 """Share of a step, at least, of a line in the table."""
 
+MOST_LINES = 8
+"""Lines, at most, in the table of what each takes on the host and on the device."""
+
 NO_FAULT = "No fault of the script, but faster in a trial:"
 
 
@@ -45,6 +48,9 @@ def print_diagnosis(name: str, diagnosis: Diagnosis) -> None:
         out.print("\nPhases: with a wait for the GPU after each of them. Without, its work runs beside the CPU's.")
     if any(each.phase == Phase.BACKWARD and each.share >= MIN_SHARE for each in diagnosis.lines):
         out.print("\nBackward: with the lines of the forward pass whose gradients take the time.")
+    if found.traced:
+        out.print()
+        out.print(_traced(diagnosis.lines, found.steps.ms_a_step, on_gpu=found.circumstances.device == "cuda"))
     for note in found.notes:
         out.print(Text(f"\n{note}"))
     tried = [f"{each.ms_a_step:.1f} ms with num_workers={number}" for number, each in found.with_workers.items()]
@@ -102,10 +108,33 @@ def _phases(steps: MeasuredSteps, headroom: MeasuredSteps | None, lines: list[Li
         if headroom:
             of_memory = f"{headroom.phases_s.get(phase, sum(headroom.phases_s.values())) / headroom.count * 1e3:.1f}"
         rows.append((phase, f"{seconds / steps.count * 1e3:.1f}", f"{share:.0%}", length, of_memory))
-        for line in [each for each in lines if each.phase == phase and each.share >= MIN_SHARE][:2]:
+        for line in [each for each in lines if each.phase == phase and each.share >= MIN_SHARE and each.file][:2]:
             cells = (f"  {Path(line.file).name}:{line.line}", f"{line.ms_a_step:.1f}", "", line.function[:20])
             rows.append([Text(each, "dim") for each in cells])
     return table(("", "ms a step", "share", "", "from memory" if headroom else ""), rows, right=(1, 2, 4))
+
+
+def _traced(lines: list[LineTime], step_ms: float, on_gpu: bool) -> Table:
+    """Milliseconds a step on the host and on the device of the lines that take most, in all phases together."""
+    figures = dict[tuple[str, int | None], list[float]]()
+    longest = dict[tuple[str, int | None], LineTime]()
+    for each in (each for each in lines if each.host_ms is not None):
+        place = (Path(each.file).name if each.file else each.text), each.line
+        ms = each.host_ms or 0.0, each.device_ms or 0.0, each.waits_ms or 0.0
+        figures[place] = [one + other for one, other in zip(figures.get(place, (0.0, 0.0, 0.0)), ms, strict=True)]
+        longest[place] = max(longest.get(place, each), each, key=lambda line: line.waits_ms or 0.0)
+    together = [sum(column) for column in zip(*figures.values(), strict=True)]
+    shown = [place for place, ms in figures.items() if max(ms) >= MIN_SHARE * step_ms]
+    rows = [
+        (f"{name}:{line}" if line else name[:30], *map(_ms, figures[name, line]), longest[name, line].waits_for or "")
+        for name, line in sorted(shown, key=lambda place: -sum(figures[place]))[:MOST_LINES]
+    ]
+    names = "in traced steps", "host ms", "GPU ms" if on_gpu else "operators ms", "waits ms", "for"
+    return table(names, [*rows, ("together", *map(_ms, together), "")], right=(1, 2, 3))
+
+
+def _ms(ms: float) -> str:
+    return f"{ms:.1f}" if ms >= 0.05 else ""
 
 
 def _gain(steps: MeasuredSteps, headroom: MeasuredSteps, causes: list[Finding], rough: str) -> str:

@@ -4,6 +4,7 @@ import linecache
 import math
 from collections import Counter
 from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 from workshop.diagnosis.causes import findings
@@ -37,7 +38,15 @@ class LineTime:
     text: str
     """The source of the line."""
     samples: int
-    """The approximate number of samples that hit the line."""
+    """The approximate number of samples that hit the line, or would have in the time for which it was traced."""
+    host_ms: float | None = None
+    """In steps that were traced: for how long the host was in this line, and did not wait; None if none were."""
+    device_ms: float | None = None
+    """What it asked a GPU for; on a CPU, what operators did."""
+    waits_ms: float | None = None
+    """For how long the host waited in this line, for a result of the GPU or for room in its queue of launches."""
+    waits_for: str | None = None
+    """The file and the number of the line whose work the GPU did meanwhile."""
 
 
 @dataclass(frozen=True)
@@ -79,6 +88,7 @@ class Diagnosis:
             "trials": [each.as_dict() for each in tried_changes(found)],
             "findings": [each.as_dict() for each in self.findings],
             "lines": [asdict(each) for each in self.lines],
+            "traced_on": found.circumstances.device if found.traced else None,
             "crash": found.crash and found.crash.as_dict(),
             "notes": list(map(str, found.notes)),
             "machine": found.machine and found.machine.as_dict(),
@@ -122,10 +132,14 @@ def line_table(measurement: Measurement) -> list[LineTime]:
     """Return the lines of user code of each phase, in the order of the phases, those with most time first.
 
     What workers load is divided among the lines of the workers, and a backward pass among the lines of the forward pass
-    that have made its operations.
+    that have made its operations. Where steps were traced, a moment of a phase is that of the line whose work the
+    device does or, while it does nothing, of the line that the host is in.
     """
     loading, table = Loading(measurement), []
     for phase in Phase:
+        if traced := _traced(measurement, phase):
+            table += traced
+            continue
         paths = measurement.user_paths(measurement.table, phase)
         process, weights, together = "training", time_by_line(paths), sum(weight for _, weight in paths)
         if phase == Phase.DATA_WAIT and loading.workers:
@@ -141,6 +155,25 @@ def line_table(measurement: Measurement) -> list[LineTime]:
             samples = round(weight / PERIOD_S)
             table.append(LineTime(phase, frame.path, frame.line, frame.name, process, ms, share, text, samples))
     return table
+
+
+def _traced(measurement: Measurement, phase: Phase) -> list[LineTime]:
+    """The lines of a phase that was traced; a wait for data, or a validation, is not as the script has it."""
+    steps, parts = measurement.table, [each for each in measurement.traced if each.phase == phase]
+    together = sum(each.device_s + each.alone_s for each in parts)
+    if phase in (Phase.DATA_WAIT, Phase.VALIDATION) or not together:
+        return []
+    found = []
+    for each in sorted(parts, key=lambda part: part.device_s + part.alone_s, reverse=True):
+        seconds, place = each.device_s + each.alone_s, each.place
+        text = linecache.getline(place.file, place.line).strip() if place.file else place.name
+        part, line = seconds / together, place.line if place.file else None
+        share, samples = part * steps.share(phase), round(seconds * steps.count / PERIOD_S)
+        figures = part * steps.ms_in(phase), share, text, samples, each.host_s * 1e3, each.device_s * 1e3
+        waits_for = each.waits_for and f"{Path(each.waits_for.file).name}:{each.waits_for.line}"
+        waits = (each.result_s + each.queue_s) * 1e3, waits_for
+        found.append(LineTime(phase, place.file, line, place.function, "training", *figures, *waits))
+    return found
 
 
 def _of_forward(measurement: Measurement) -> Counter[Frame]:

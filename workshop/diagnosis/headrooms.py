@@ -83,9 +83,12 @@ class Headrooms:
     def computing_ms(self) -> float:
         """The milliseconds of a usual step in which operators compute.
 
-        Profiled steps are longer by what the profiler costs, and at times by what other programs do.
+        Profiled steps are longer by what the profiler costs, and at times by what other programs do. What a GPU does is
+        not.
         """
         own_ms = self.without_wait_ms - self.validates_ms - self.seldom_ms
+        if self.measurement.circumstances.device == "cuda":
+            return max(min(self.work.seconds * 1e3, own_ms), 0.0)
         seconds, step_s = self.work.seconds, self.work.step_s
         return own_ms * min(seconds / step_s, seconds * 1e3 / own_ms) if seconds and own_ms > 0 else 0.0
 

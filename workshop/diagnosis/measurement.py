@@ -11,6 +11,7 @@ from workshop.probe.phases import Phase
 from workshop.runs.measured_steps import MeasuredSteps
 from workshop.runs.other_load import OtherLoad
 from workshop.runs.script_error import ScriptError
+from workshop.traces.step_lines import LinePart
 
 
 class NoteKind(Enum):
@@ -57,6 +58,9 @@ class Measurement:
     """What decided how fast a step was computed."""
     observations: Observations = field(default_factory=Observations)
     """What was noted in the script's processes."""
+    traced: tuple[LinePart, ...] = ()
+    """What each line took on the host and on the GPU in steps that were traced, with batches from memory; empty if none
+    were."""
     with_workers: dict[int, MeasuredSteps] = field(default_factory=dict)
     """The steps with other numbers of persistent workers, each with a single thread."""
     whole_batches: MeasuredSteps | None = None

@@ -9,6 +9,7 @@ from workshop.diagnosis.loading import Loading, other_workers
 from workshop.diagnosis.measurement import Measurement, Note, NoteKind
 from workshop.diagnosis.samples import Observations, observations_of
 from workshop.diagnosis.timeline import Timeline
+from workshop.diagnosis.traced_lines import traced_lines
 from workshop.diagnosis.watched_lines import lines_to_watch, loading_to_watch
 from workshop.probe.cause import FirstLook, Moment, TriedCause
 from workshop.probe.loader_settings import LoaderSettings
@@ -40,6 +41,7 @@ from workshop.runs.staged_run import (
     measure_as_it_is,
     measure_headroom,
 )
+from workshop.traces import TraceError
 
 MAX_DURATION_S = 55.0
 """Seconds, at most, after which something is still tried that takes longer than a few."""
@@ -61,11 +63,13 @@ def measure(
     is_module: bool = False,
     headroom: bool = True,
     thorough: bool = False,
+    traced: bool = False,
 ) -> Measurement:
     """Run a script until its steps have been measured, then end it.
 
     It is started as by `led`. Its steps are measured for `seconds` and, if `headroom` is asked for, with batches from
-    memory for half as long. If it is `thorough`, all ways to compute are tried, however long that takes.
+    memory for half as long. If it is `thorough`, all ways to compute are tried, however long that takes. On a GPU, some
+    steps are traced with their stacks; if it is `traced`, on a CPU, too.
 
     Raises:
         WorkshopError: there is no such script, or no training step was seen.
@@ -74,7 +78,7 @@ def measure(
     all_s = seconds * (2 if headroom else 1)
     with led(script, arguments, is_module, say, f"it takes about {all_s:.0f} s") as (run, load):
         until_s = math.inf if thorough else time.monotonic() + MAX_DURATION_S
-        found = MeasuredStages(run, script, seconds).measurement(headroom, until_s)
+        found = MeasuredStages(run, script, seconds, traced).measurement(headroom, until_s)
         return replace(found, machine=load.end())
 
 
@@ -85,10 +89,11 @@ class MeasuredStages:
         run: the script.
         name: what it is called.
         seconds: how long its steps are measured as they are.
+        traced: whether some are traced with their stacks on a CPU, too.
     """
 
-    def __init__(self, run: StagedRun, name: str, seconds: float) -> None:
-        self._run, self._name, self._seconds = run, name, seconds
+    def __init__(self, run: StagedRun, name: str, seconds: float, traced: bool = False) -> None:
+        self._run, self._name, self._seconds, self._traced = run, name, seconds, traced
         self._notes: list[Note] = []
 
     def measurement(self, headroom: bool, until_s: float) -> Measurement:
@@ -124,6 +129,10 @@ class MeasuredStages:
         found = replace(found, headroom=reached, observations=observations_of(run))
         if found.observations.operators and (error := found.observations.operators.error):
             self._note(NoteKind.NO_RESULT, NOT_MEASURED.format(error))
+        try:
+            found = replace(found, traced=traced_lines(run.script.folder, found.observations, self._name))
+        except (TraceError, OSError) as error:
+            self._note(NoteKind.NO_RESULT, f"Not known: what each line takes on the GPU ({error}).")
         if found.observations.lost:
             says = f"Part of what the script did could not be recorded: {found.observations.lost}."
             self._note(NoteKind.NOT_SEEN, says)
@@ -179,7 +188,7 @@ class MeasuredStages:
             return
         count = max(1, min(10, round(1e3 / steps.ms_a_step)))  # as many as fit into a second, but a few do
         run.script.tell("measuring for how long operators compute")
-        run.go_to(MeasureOperators(count))
+        run.go_to(MeasureOperators(count, stacks=self._traced or run.circumstances.device == "cuda"))
         run.take(count + 1)
 
     # Other ways to load

@@ -1,5 +1,6 @@
 """The steps of a training, with what its thread did in each."""
 
+from collections import Counter
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -7,7 +8,7 @@ import numpy as np
 
 from workshop.diagnosis.loading import Loading
 from workshop.diagnosis.measurement import Measurement
-from workshop.diagnosis.user_lines import HotLine, Path, hottest, main_lines, trunk_of
+from workshop.diagnosis.user_lines import HotLine, Path, Place, hottest, main_lines, place_of, trunk_of
 from workshop.noise import Floats
 from workshop.probe.observations import Role
 from workshop.probe.phases import Phase
@@ -60,7 +61,24 @@ class Timeline:
             is_own = is_own and (workers > 0 or each.phase != Phase.DATA_WAIT)  # without them, it loads the items
             found.append(StepSample(step, each.phase, frames, is_own, each.weight_s))
         lines = main_lines((each.path, each.weight_s) for each in found)
-        return [replace(each, path=tuple(lines[frame] for frame in each.path)) for each in found]
+        found = [replace(each, path=tuple(lines[frame] for frame in each.path)) for each in found]
+        own = self._own_share(found)
+        return [replace(each, weight_s=each.weight_s * own.get(_place(each), 1.0)) for each in found]
+
+    def _own_share(self, samples: list[StepSample]) -> dict[Place, float]:
+        """Return the share of its sampled time in which a line that asks a GPU for something does not wait for it.
+
+        That is no more than what the host took for it in the steps that were traced.
+        """
+        own_s, asks = Counter[Place](), set[Place]()
+        for part in self.measurement.traced if self.measurement.circumstances.device == "cuda" else ():
+            place = place_of(Frame("", part.place.file, part.place.line))
+            own_s[place] += part.host_s  # type: ignore[assignment]
+            asks.update([place] * bool(part.launches or part.result_s))
+        sampled_s = Counter[Place]()
+        for each in samples:
+            sampled_s[_place(each)] += each.weight_s / self.steps.count  # type: ignore[assignment]
+        return {place: min(own_s[place] / sampled_s[place], 1.0) for place in asks if sampled_s[place]}
 
     @cached_property
     def work(self) -> Floats:
@@ -121,6 +139,10 @@ class Timeline:
     def share(self, seconds: float) -> float:
         """Return the share of some seconds in the time of all steps."""
         return seconds / sum(self.steps.durations_s)
+
+
+def _place(sample: StepSample) -> Place:
+    return place_of(sample.path[-1]) if sample.path and sample.phase != Phase.VALIDATION else ("", 0)
 
 
 def _is_called_in(phase: str, stack: Path, innermost: Frame) -> bool:

@@ -1,6 +1,7 @@
 """Draws a measurement as one HTML file, which loads nothing and runs no script."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 
 from workshop.pages.template import PHASE_COLOURS, Part, Values, bar, excerpts, findings, measured, table
 from workshop.probe.phases import Phase
@@ -32,6 +33,7 @@ def page(name: str, found: Values, sources: Mapping[str, list[str]]) -> str:
     sections = {
         "Bottlenecks": shown,
         "Where a step's time goes": _ranks(found["ranks"]) + _phases(found["synchronized"] or steps),
+        "On the host and on the device": _traced(found["lines"], found["traced_on"] == "cuda"),
         "What a step could take at best": _limits(headrooms["known"]),
         "What was tried": table(("", "of", "speedup of a step", ""), _tried(found)),
         "Every measured step": _steps(steps["durations_s"]),
@@ -63,6 +65,23 @@ def _tried(found: Values) -> Iterable[Sequence[str]]:
         without = "undecided, beside other programs" if each["is_undecided"] else "without effect"
         became = each["error"] or ("" if each["has_effect"] else without)
         yield each["name"], each["about"], gain, became
+
+
+def _traced(lines: list[Values], on_gpu: bool) -> str:
+    """A row for each line and phase of the steps that were traced."""
+    rows = [
+        (
+            each["file"] and f"{Path(each['file']).name}:{each['line']}",
+            each["text"],
+            each["phase"],
+            *(f"{each[name]:.2f}" for name in ("host_ms", "device_ms", "waits_ms")),
+            each["waits_for"] or "",
+        )
+        for each in lines
+        if each["host_ms"] is not None
+    ]
+    names = "", "", "phase", "host ms", "GPU ms" if on_gpu else "operators ms", "waits ms", "for"
+    return table(names, rows, words=(1, 2)) if rows else ""
 
 
 def _ranks(ranks: list[Values]) -> str:

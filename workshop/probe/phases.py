@@ -36,4 +36,4 @@ TRACED = tuple(phase for phase in Phase if phase is not Phase.VALIDATION)
 """The phases that a trace of torch.profiler tells apart."""
 
 MARK, STEP_END = "phase: ", "end of a training step"
-"""In a trace of torch.profiler: how the name of a range begins that is a phase, and the name of one where a step ends."""
+"""In a trace of torch.profiler, how the name of a phase's range begins, and the name of a range where a step ends."""

@@ -5,6 +5,9 @@ one that has something to do: it waits for a result, or for room in the queue of
 device does meanwhile.
 """
 
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -13,7 +16,7 @@ from workshop.probe.phases import MARK, STEP_END, Phase
 from workshop.traces.by_line import work_of
 from workshop.traces.code_places import CodePlace
 from workshop.traces.event_columns import EventColumns, Stays, at_the_top
-from workshop.traces.intervals import Ints, Spans, groups, meetings, overlap, sums, union, without
+from workshop.traces.intervals import Columns, Ints, Spans, groups, meetings, overlap, sums, union, without
 from workshop.traces.thread_places import BACKWARD, thread_places
 from workshop.traces.trace import LAUNCH, Mask, Trace, matching
 
@@ -47,15 +50,34 @@ class LinePart(NamedTuple):
     """The line that had asked for most of what the device did while this one waited."""
 
 
-class _Stretches(NamedTuple):
-    """Pieces of time, each with a number: columns of equal length."""
+@dataclass(frozen=True)
+class _Stretches(Columns):
+    """A row for each piece of time, with a number."""
 
     number: Ints
     start: Ints
     end: Ints
 
-    def __getitem__(self, rows: Mask) -> "_Stretches":  # type: ignore[override]
-        return _Stretches(*(column[rows] for column in (self.number, self.start, self.end)))
+    @property
+    def spans(self) -> Spans:
+        """The times alone."""
+        return Spans(self.start, self.end)
+
+    def within(self, spans: Spans) -> "_Stretches":
+        """Return what of it is in some time."""
+        found = meetings(self.spans, spans)
+        return _Stretches(self.number[found.one], found.start, found.end)
+
+    def sums(self, numbers: int) -> Ints:
+        """Return the sum of the time of each number."""
+        return sums(self.number, self.end - self.start, numbers)
+
+
+NOTHING = _Stretches(*[np.empty(0, np.int64)] * 3)
+
+
+def _joined(parts: Iterable[_Stretches]) -> _Stretches:
+    return _Stretches(*map(np.concatenate, zip(*(vars(each).values() for each in (NOTHING, *parts)), strict=True)))
 
 
 def line_parts(trace: Trace) -> list[LinePart]:
@@ -87,20 +109,19 @@ class _Parts:
 
     def found(self, steps: int) -> list[LinePart]:
         """Return the parts of a step."""
-        result, queue = self._results(), self._full_queue()
-        host, known = self._host(), [*self._threads.numbers]
-        number = len(known) * len(PHASES)
-        idle = without(Spans(self._phases.start, self._phases.end), self._busy)
+        result, queue, host = self._results(), self._full_queue(), self._host()
+        known = [*self._threads.numbers]
+        numbers = len(known) * len(PHASES)
+        waits = [each.within(self._busy).sums(numbers) for each in (result, queue)]
         columns = {
-            "device_s": sums(self._of_work, self._work.end - self._work.start, number),
-            "alone_s": _sums_within(host, idle, number),
-            "result_s": _sums_within(result, self._busy, number),
-            "queue_s": _sums_within(queue, self._busy, number),
-            "launches": np.bincount(self._of_work, minlength=number) * 10**9,
+            "host_s": np.maximum(host.sums(numbers) - sum(waits), 0),
+            "device_s": sums(self._of_work, self._work.end - self._work.start, numbers),
+            "alone_s": host.within(without(self._phases.spans, self._busy)).sums(numbers),
+            "result_s": waits[0],
+            "queue_s": waits[1],
+            "launches": np.bincount(self._of_work, minlength=numbers) * 10**9,
         }
-        all_s = sums(host.number, host.end - host.start, number)
-        columns["host_s"] = np.maximum(all_s - columns["result_s"] - columns["queue_s"], 0)
-        waits_for = self._waits_for(result, queue)
+        waits_for = self._waits_for(_joined([result, queue]))
         return [
             LinePart(
                 place=known[row // len(PHASES)],
@@ -124,74 +145,54 @@ class _Parts:
         marks = trace.events[trace.of("user_annotation") & trace.named(STEP_END)]
         (main,) = np.unique(trace.threads_of(marks))[:1].tolist()
         others = {thread: passes.spans(rows) for thread, rows in groups(trace.threads_of(passes)) if thread != main}
-        elsewhere = union(*(np.concatenate(each) for each in zip(*others.values(), strict=True))) if others else None
-        found = [_Stretches(*[np.empty(0, np.int64)] * 3)]
+        found = []
         for thread in {main, *others} & top.keys():
-            spans = top[thread].spans
-            inside = without(self._within, elsewhere) if thread == main and elsewhere else self._within
-            found += [self._cut(_Stretches(top[thread].place, *spans), inside)]
-        return _Stretches(*map(np.concatenate, zip(*found, strict=True)))
-
-    @property
-    def _within(self) -> Spans:
-        return Spans(self._phases.start, self._phases.end)
-
-    def _cut(self, places: _Stretches, inside: Spans) -> _Stretches:
-        """Return the time in some places that is inside of others, by place and phase."""
-        found = meetings(Spans(places.start, places.end), inside)
-        places = _Stretches(places.number[found.one], found.start, found.end)
-        found = meetings(Spans(places.start, places.end), self._within)
-        return _Stretches(self._pairs(places.number[found.one], found.start), found.start, found.end)
+            inside = self._phases.spans
+            if thread == main and others:
+                inside = without(inside, union(*map(np.concatenate, zip(*others.values(), strict=True))))
+            here = _Stretches(top[thread].place, *top[thread].spans).within(inside).within(self._phases.spans)
+            found.append(replace(here, number=self._pairs(here.number, here.start)))
+        return _joined(found)
 
     # Waits
 
     def _results(self) -> _Stretches:
-        """Return the calls that wait for a result: a copy does if it has begun before its call is over."""
-        calls, names = self._calls, self._trace.names
-        launched, run = self._trace.launched
-        of_copy = matching(names, COPIES)[launched.name] & (run.ts < launched.end)
-        waits = matching(names, SYNCHRONIZE)[calls.name] | np.isin(calls.index, launched.index[of_copy])
-        return self._of_calls(calls[waits], 0)
+        """Return the calls that wait for a result."""
+        return self._of_calls(self._calls[self._for_result], 0)
 
     def _full_queue(self) -> _Stretches:
-        """Return the calls that launch something while the device is far behind, but for what they take by themselves.
+        """Return the others that ask for something while the device is far behind, but for what they take themselves.
 
-        That is what half of the others exceed.
+        That is the median of those in which it is not.
         """
         launched, run = self._trace.launched
-        behind = np.arange(len(launched)) - np.searchsorted(np.sort(run.end), np.sort(launched.ts))
-        calls = self._calls[matching(self._trace.names, f"{LAUNCHES}|{COPIES}")[self._calls.name]]
-        row = np.searchsorted(np.sort(launched.ts), calls.ts)
+        asked = np.sort(launched.ts)
+        behind = np.arange(len(asked)) - np.searchsorted(np.sort(run.end), asked)
+        row = np.searchsorted(asked, self._calls.ts)
         is_full = np.append(behind, 0)[row] >= FULL_QUEUE
-        usual = int(np.median(calls.dur[~is_full])) if (~is_full).any() else 0
-        is_full &= ~np.isin(calls.index, self._results_of)
-        return self._of_calls(calls[is_full & (calls.dur > usual)], usual)
+        asks = matching(self._trace.names, f"{LAUNCHES}|{COPIES}")[self._calls.name] & ~self._for_result
+        usual = int(np.median(self._calls.dur[asks & ~is_full])) if (asks & ~is_full).any() else 0
+        return self._of_calls(self._calls[asks & is_full & (self._calls.dur > usual)], usual)
 
-    @property
-    def _results_of(self) -> Ints:
+    @cached_property
+    def _for_result(self) -> Mask:
+        """Which calls wait for a result: a copy does if it has begun before its call is over."""
         launched, run = self._trace.launched
-        return launched.index[matching(self._trace.names, COPIES)[launched.name] & (run.ts < launched.end)]
+        of_copy = matching(self._trace.names, COPIES)[launched.name] & (run.ts < launched.end)
+        synchronizes = matching(self._trace.names, SYNCHRONIZE)[self._calls.name]
+        return np.asarray(synchronizes | np.isin(self._calls.index, launched.index[of_copy]))
 
     def _of_calls(self, calls: EventColumns, usual: int) -> _Stretches:
         place = self._threads.of(self._trace.threads_of(calls), calls.ts)
         return _Stretches(self._pairs(place, calls.ts), calls.ts + usual, calls.end)
 
-    def _waits_for(self, *waits: _Stretches) -> dict[int, int]:
+    def _waits_for(self, waits: _Stretches) -> dict[int, int]:
         """Return the place, of each pair that waits, that has asked for most of what the device did meanwhile."""
-        number, start, end = map(np.concatenate, zip(*waits, strict=True))
-        order = np.argsort(start, kind="stable")
-        found = meetings(Spans(self._work.start, self._work.end), Spans(start[order], end[order]))
-        places = len(self._threads.numbers)
-        pair = number[order][found.other] * places + self._work.number[found.one]
-        kinds, which = np.unique(pair, return_inverse=True)
+        waits = waits[np.argsort(waits.start, kind="stable")]
+        found, places = meetings(self._work.spans, waits.spans), len(self._threads.numbers)
+        kinds, which = np.unique(waits.number[found.other] * places + self._work.number[found.one], return_inverse=True)
         time = sums(which, found.end - found.start, len(kinds))
         return {kind // places: kind % places for kind in kinds[np.argsort(time, kind="stable")].tolist()}
-
-
-def _sums_within(stretches: _Stretches, spans: Spans, number: int) -> Ints:
-    """Return how much of each number is in some time."""
-    found = meetings(Spans(stretches.start, stretches.end), spans)
-    return sums(stretches.number[found.one], found.end - found.start, number)
 
 
 def _phases(trace: Trace, began: int, ended: int) -> _Stretches:

@@ -1,16 +1,20 @@
 """Causes that only a GPU has: lines that wait for it, and copies from memory that is not pinned."""
 
+from pathlib import Path
+
 from workshop.diagnosis.findings import MIN_SHARE_OF_STEP, Finding, finding, gain_of
 from workshop.diagnosis.measurement import Measurement
 from workshop.diagnosis.tried import NewResults, TriedChange, tried_changes
-from workshop.diagnosis.user_lines import hottest
+from workshop.diagnosis.user_lines import Place, hottest, place_of
 from workshop.probe.cause import Cause
 from workshop.probe.phases import Phase
+from workshop.profiles.stacks import Frame
 from workshop.runs.measured_steps import MeasuredSteps
+from workshop.traces.step_lines import LinePart
 
 DEVICE_SYNC = Cause(
     "device-sync",
-    "This line waits until the GPU has done all it was asked to, and the GPU then waits for the next step: keep "
+    "This line waits until the GPU has done all it was asked to{most}, and the GPU then waits for the next step: keep "
     "results on the GPU, and read them, as .item(), .cpu() and print do, only every so many steps, unless the next "
     "step depends on them.",
 )
@@ -35,26 +39,36 @@ def _device_sync(measurement: Measurement, synchronized: MeasuredSteps) -> list[
     """The line that waits for the GPU: slow in the unchanged script, fast if the phase before has already waited.
 
     The GPU works while the line waits, and idles while the rest of the step runs on the CPU. At best both always
-    overlap: then a step takes as long as the longer of the two.
+    overlap: then a step takes as long as the longer of the two. A line in which the host only waits for room in the
+    queue of launches is not at fault.
     """
     as_it_is = measurement.steps
     waits = [(path, weight / as_it_is.count) for path, weight in measurement.user_paths(as_it_is, Phase.OTHER)]
     waits += [
         (path, -weight / synchronized.count) for path, weight in measurement.user_paths(synchronized, Phase.OTHER)
     ]
+    for_result = {_place(each): each.waits_for for each in measurement.traced if each.result_s}
+    queued = {_place(each) for each in measurement.traced if each.launches} - for_result.keys()
+    waits = [(path, weight) for path, weight in waits if not (path and place_of(path[-1]) in queued)]
     line, step_s = hottest(waits), measurement.steps.ms_a_step / 1e3
     if line is None or line.weight < MIN_SHARE_OF_STEP * step_s:
         return []
+    asked = for_result.get(place_of(line.frame))
+    most = f", most of it in {Path(asked.file).name}:{asked.line}" if asked and asked.file else ""
     return [
         finding(
             DEVICE_SYNC,
-            DEVICE_SYNC.words,
+            DEVICE_SYNC.words.format(most=most),
             gain=gain_of(step_s, max(step_s - line.weight, line.weight)),
             path=line.path,
             ms_a_step=line.weight * 1e3,
             share=line.weight / step_s,
         )
     ]
+
+
+def _place(part: LinePart) -> Place:
+    return place_of(Frame("", part.place.file, part.place.line))
 
 
 def _pageable_copy(measurement: Measurement, synchronized: MeasuredSteps) -> list[Finding]:
