@@ -4,54 +4,11 @@ from typing import Any
 
 import pytest
 from conftest import Run
-from made_traces import event, launched, made_up, write
+from made_traces import BACKWARD, MAIN, STEP, event, function, kernel, made_up, operator, write
 
 from workshop.traces import by_line, read
 from workshop.traces.code_places import CodePlace, calling_place, function_place
 from workshop.traces.trace import Trace
-
-MAIN, BACKWARD = 7, 9
-
-
-def function(name: str, ts: float, dur: float, called_from: str | None = None) -> Any:
-    return event("python_function", name, ts, dur, **({"CallFrom": called_from} if called_from else {}))
-
-
-def operator(name: str, ts: float, dur: float, sequence: int, forward_thread: int = 0, tid: int = MAIN) -> Any:
-    args = {"Sequence number": sequence, "Fwd thread id": forward_thread}
-    return event("cpu_op", name, ts, dur, **args) | {"tid": tid}
-
-
-def kernel(ts: float, dur: float, tid: int = MAIN, **changed: Any) -> list[Any]:
-    call, run = launched("gemm", (ts, 1), (ts + 5000, dur))
-    return [call | {"tid": tid} | changed, run]
-
-
-STEP = (
-    function("train.py(1): <module>", 0, 1000),
-    function("torch/utils/data/dataloader.py(9): __next__", 10, 20, "train.py:4"),
-    function("nn.Module: Net_0", 100, 100, "train.py:5"),
-    function("model.py(8): forward", 102, 90, "torch/nn/modules/module.py:1794"),
-    function("torch/nn/modules/linear.py(130): forward", 110, 20, "model.py:9"),
-    operator("aten::linear", 112, 10, sequence=3),
-    operator("aten::addmm", 114, 6, sequence=4),
-    *kernel(115, 40),
-    operator("aten::mul", 150, 10, sequence=5),  # an operator such as * calls nothing of Python
-    *kernel(152, 5),
-    function("torch/_tensor.py(500): backward", 300, 200, "train.py:6"),
-    operator("autograd::engine::evaluate_function: MulBackward0", 310, 10, 5, 1, BACKWARD),
-    *kernel(312, 6, BACKWARD),
-    operator("autograd::engine::evaluate_function: AddmmBackward0", 330, 30, 4, 1, BACKWARD),
-    operator("AddmmBackward0", 332, 20, 4, 1, BACKWARD),
-    *kernel(335, 80, BACKWARD),
-    event("cpu_op", "autograd::engine::evaluate_function: torch::autograd::AccumulateGrad", 370, 10)
-    | {"tid": BACKWARD},
-    *kernel(372, 7, BACKWARD),
-    function("torch/optim/sgd.py(60): step", 600, 50, "train.py:7"),
-    event("user_annotation", "Optimizer.step#SGD.step", 601, 40),
-    *kernel(610, 20),
-)
-"""A step of a training on a device, with a backward pass in a thread of its own."""
 
 OF_STEP = {
     "model.py:9": (40 + 80, 2),
