@@ -2,6 +2,7 @@
 
 import os
 import random
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -15,6 +16,9 @@ from workshop.probe.internals import is_innermost_mode
 from workshop.probe.observations import OperatorWork
 from workshop.probe.operator_meter import OperatorMeter, Span, outermost, united
 from workshop.probe.phase_clock import PhaseClock
+from workshop.probe.phases import Phase
+from workshop.traces import read
+from workshop.traces.step_lines import LinePart, line_parts
 
 ROWS, WIDTH, CLASSES = 32, 512, 128
 PRODUCT = 2 * ROWS * WIDTH * CLASSES
@@ -156,3 +160,58 @@ def test_a_fork_does_not_count_on(tmp_path: Path) -> None:
 def test_what_lies_in_another_counts_to_it() -> None:
     assert outermost([(0, 10), (1, 4), (2, 3), (4, 10), (10, 12)]) == [Span(0, 10, 4), Span(10, 12)]
     assert united([(0, 10), (2, 5), (8, 12), (20, 21)]) == [Span(0, 12), Span(20, 21)]
+
+
+def traced(tmp_path: Path, steps: int = 2) -> OperatorWork:
+    """What is noted where the steps of a layer are profiled with their stacks."""
+    layer, rows, clock = nn.Linear(WIDTH, CLASSES), torch.ones(ROWS, WIDTH), PhaseClock()
+    meter = OperatorMeter(EventFile(str(tmp_path)), clock, steps, stacks=True)
+    for _ in range(steps + 2):
+        result = clock.call(Phase.FORWARD, layer, rows)
+        clock.call(Phase.BACKWARD, result.sum().backward)
+        meter.on_step_end(1)
+    assert (clock.on_enter, clock.on_leave) == (None, None), "nothing is left"
+    assert not torch.autograd._profiler_enabled()
+    found = read_observations(tmp_path, [os.getpid()]).operators
+    assert found
+    assert found.error == ""
+    assert found.seconds > 0
+    return found
+
+
+def test_the_lines_of_the_profiled_steps_are_kept_by_phase(tmp_path: Path) -> None:
+    parts = line_parts(read(tmp_path / traced(tmp_path).trace))
+    here = {(Path(each.place.file).name, each.phase) for each in parts if each.launches}
+    assert {(Path(__file__).name, Phase.FORWARD), (Path(__file__).name, Phase.BACKWARD)} <= here
+    forward = sum(each.launches for each in parts if each.phase is Phase.FORWARD)
+    assert forward == sum(each.launches for each in line_parts_of_three_steps(tmp_path) if each.phase is Phase.FORWARD)
+
+
+def line_parts_of_three_steps(tmp_path: Path) -> list[LinePart]:
+    folder = tmp_path / "three"
+    folder.mkdir()
+    return line_parts(read(folder / traced(folder, 3).trace))
+
+
+def test_no_trace_is_kept_that_is_too_large(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("workshop.probe.operator_meter.MAX_EVENTS", 10)
+    assert traced(tmp_path).trace == ""
+    assert not list(tmp_path.glob("*.trace.json"))
+
+
+def test_a_trace_that_cannot_be_written_costs_nothing_else(tmp_path: Path) -> None:
+    (tmp_path / f"{os.getpid()}.pt.trace.json" / "in the way").mkdir(parents=True)
+    assert traced(tmp_path).trace == ""
+    assert read_observations(tmp_path, [os.getpid()]).lost
+
+
+def test_a_profiler_of_the_scripts_own_stays(tmp_path: Path) -> None:
+    def profiles(*_: object) -> None: ...
+
+    before = sys.getprofile()
+    sys.setprofile(profiles)
+    try:
+        assert traced(tmp_path).trace == ""
+        assert sys.getprofile() is profiles
+    finally:
+        sys.setprofile(before)

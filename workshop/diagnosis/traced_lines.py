@@ -20,7 +20,7 @@ def traced_lines(folder: Path, observations: Observations, script: str) -> tuple
     if work is None or not work.trace:
         return ()
     frames = (frame for stack in {each.stack for each in observations.samples} for frame in stack)
-    paths = dict.fromkeys([script, *(frame.path for frame in frames)])
+    paths = dict.fromkeys([*(frame.path for frame in frames), script])
     of_file = _OfFile(paths)
     return tuple(
         part._replace(place=of_file(part.place), waits_for=part.waits_for and of_file(part.waits_for))

@@ -11,7 +11,7 @@ import warnings
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Generator, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from functools import cache, partial
 from itertools import pairwise
 from pathlib import Path
@@ -195,8 +195,11 @@ class ProfiledSteps:
         path = Path(folder, f"{os.getpid()}.pt.trace.json")
         try:
             profiler.export_chrome_trace(str(path))
+            if not path.is_file():  # torch does not raise it
+                raise OSError(f"{path.name} could not be written")
         except BaseException:  # half a trace is none, and takes the room of what others note
-            path.unlink(missing_ok=True)
+            with suppress(OSError):
+                path.unlink()
             raise
         return path.name
 

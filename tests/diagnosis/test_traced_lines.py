@@ -1,0 +1,163 @@
+"""What is made of a trace of some steps: the table of lines, and which lines only wait for the GPU."""
+
+import json
+import os
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from made_measurements import made_steps
+from made_traces import STEP, event, write
+
+from workshop.cli.measurement_text import print_diagnosis
+from workshop.diagnosis.causes.gpu import gpu_findings
+from workshop.diagnosis.causes.other_work import other_work_findings
+from workshop.diagnosis.diagnosis import diagnose
+from workshop.diagnosis.measurement import Measurement
+from workshop.diagnosis.samples import Observations, Sample
+from workshop.diagnosis.traced_lines import traced_lines
+from workshop.pages.measurement_page import page
+from workshop.probe.messages import Circumstances
+from workshop.probe.observations import OperatorWork, Role
+from workshop.probe.phases import MARK, STEP_END, Phase
+from workshop.profiles.stacks import Frame
+from workshop.traces.code_places import CodePlace
+from workshop.traces.step_lines import LinePart
+
+TRAIN = """
+net = Net()
+for batch in batches:
+    loss = net(batch)
+    loss.backward()
+    opt.step()
+    opt.zero_grad()
+    log(loss)
+"""
+ZERO, LOG = 7, 8
+STEP_MS = 20.0
+
+
+@pytest.fixture
+def script(tmp_path: Path) -> Path:
+    path = tmp_path / "train.py"
+    path.write_text(TRAIN)
+    return path
+
+
+def frame(script: Path, line: int) -> Frame:
+    return Frame("<module>", str(script), line)
+
+
+def part(script: Path, line: int, phase: Phase, host_ms: float, device_ms: float = 0.0, **more: Any) -> LinePart:
+    seconds = dict.fromkeys(("alone_s", "result_s", "queue_s"), 0.0) | more
+    seconds |= {"host_s": host_ms / 1e3, "device_s": device_ms / 1e3}
+    place = CodePlace(str(script), line, "<module>")
+    return LinePart(place, phase, **({"launches": 1.0, "waits_for": None} | seconds))  # type: ignore[arg-type]
+
+
+def measured(script: Path, line: int, ms: float, traced: tuple[LinePart, ...], every: int = 5) -> Measurement:
+    """Steps of 20 ms, in every k-th of which a line is sampled for some milliseconds, else the optimizer."""
+    samples, count = [], 20
+    for number in range(count):
+        spent_ms = ms if number % every == 0 else 0.0
+        for at, seconds, phase in ((4, line, Phase.OTHER), (6, 6, Phase.OPTIMIZER)):
+            weight_s = (spent_ms if phase is Phase.OTHER else STEP_MS - spent_ms) / 1e3
+            time_s = (number + at / 10) * STEP_MS / 1e3
+            samples += [Sample(time_s, weight_s, 1, Role.TRAINING, str(phase), (frame(script, seconds),))] * bool(
+                weight_s
+            )
+    phases = {Phase.OTHER: ms / every, Phase.OPTIMIZER: STEP_MS - ms / every}
+    steps = made_steps(phases, count)
+    circumstances, observations = Circumstances("cuda"), Observations(samples)
+    return Measurement(steps, steps, circumstances=circumstances, observations=observations, traced=traced)
+
+
+def test_a_wait_for_room_in_the_queue_is_no_work_of_the_line(script: Path) -> None:
+    """The host takes 0.1 ms of a step for the line, and is seen in it for 3: it waits for the GPU."""
+    without = measured(script, ZERO, 15.0, ())
+    assert [(each.cause, each.line) for each in other_work_findings(without)] == [("own-work", ZERO)]
+    waits = part(script, ZERO, Phase.OPTIMIZER, 0.1, 0.1)
+    assert other_work_findings(replace(without, traced=(waits,))) == []
+
+
+@pytest.mark.parametrize(("host_ms", "launches"), [(3.5, 1.0), (0.1, 0.0)])
+def test_work_of_its_own_stays(host_ms: float, launches: float, script: Path) -> None:
+    """The trace has as much of it, or nothing for which it could wait."""
+    own = part(script, ZERO, Phase.OTHER, host_ms, launches=launches)
+    (found,) = other_work_findings(measured(script, ZERO, 15.0, (own,)))
+    assert found.share == pytest.approx(3.0 / STEP_MS)
+
+
+def test_on_a_cpu_nothing_waits(script: Path) -> None:
+    own = part(script, ZERO, Phase.OTHER, 0.1)
+    found = replace(measured(script, ZERO, 15.0, (own,)), circumstances=Circumstances("cpu"))
+    assert [each.line for each in other_work_findings(found)] == [ZERO]
+
+
+def synced(script: Path, line: int, traced: tuple[LinePart, ...]) -> Measurement:
+    """A line that takes 10 ms of a step, and nothing if the phase before has waited for the GPU."""
+    found = measured(script, line, 10.0, traced, every=1)
+    later = made_steps({Phase.OPTIMIZER: STEP_MS}, 20, began_s=100.0)
+    return replace(found, synchronized=later)
+
+
+def test_a_line_that_waits_for_a_result_is_told_with_the_line_that_it_waits_for(script: Path) -> None:
+    asked = CodePlace(str(script), 4, "<module>")
+    waits = part(script, LOG, Phase.OTHER, 0.1, result_s=0.01, waits_for=asked)
+    (found,) = gpu_findings(synced(script, LOG, (waits,)))
+    assert (found.cause, found.line) == ("device-sync", LOG)
+    assert "all it was asked to, most of it in train.py:4," in found.words
+    (found,) = gpu_findings(synced(script, LOG, ()))
+    assert "all it was asked to, and the GPU then waits" in found.words
+
+
+def test_a_line_that_only_launches_does_not_wait_for_a_result(script: Path) -> None:
+    waits = part(script, ZERO, Phase.OPTIMIZER, 0.1, 0.1, queue_s=0.01)
+    assert gpu_findings(synced(script, ZERO, (waits,))) == []
+
+
+def test_the_table_has_the_host_and_the_gpu_of_each_line(script: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    asked = CodePlace(str(script), 4, "<module>")
+    unknown = part(script, 0, Phase.OPTIMIZER, 0.0, 2.0)._replace(place=CodePlace("", 0, note="a reason"))
+    parts = (
+        part(script, 4, Phase.FORWARD, 1.0, 6.0),
+        part(script, 4, Phase.BACKWARD, 2.0, 9.0),
+        part(script, ZERO, Phase.OPTIMIZER, 0.1, 0.0, queue_s=0.003, alone_s=0.0001, waits_for=asked),
+        unknown,
+    )
+    diagnosis = diagnose(measured(script, ZERO, 15.0, parts))
+    print_diagnosis("train.py", diagnosis)
+    shown = capsys.readouterr().out.splitlines()
+    (head,) = [number for number, line in enumerate(shown) if line.startswith("in traced steps")]
+    rows = [line.split() for line in shown[head : head + 5]]
+    assert rows[1:] == [
+        ["train.py:4", "3.0", "15.0"],
+        [f"train.py:{ZERO}", "0.1", "3.0", "train.py:4"],
+        ["no", "stack:", "a", "reason", "2.0"],
+        ["together", "3.1", "17.0", "3.0"],
+    ]
+    assert max(map(len, shown[head : head + 5])) <= 80
+    found = json.loads(json.dumps(diagnosis.as_dict()))
+    assert found["traced_on"] == "cuda"
+    assert sum(each["device_ms"] for each in found["lines"] if each["device_ms"]) == pytest.approx(17.0)
+    of_phase = [each for each in found["lines"] if each["phase"] == Phase.OPTIMIZER]
+    assert sum(each["share"] for each in of_phase) == pytest.approx(found["phases"][Phase.OPTIMIZER]["share"])
+    assert "train.py:4" in page("train.py", found, diagnosis.sources())
+
+
+def test_places_get_the_paths_and_functions_of_the_script(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text("\n\ndef main():\n    for _ in range(3):\n        step()\n        loss()\n\n\n")
+    (tmp_path / "model.py").write_text("\n" * 7 + "def forward(x):\n    return linear(x)\n")
+    marks = [event("user_annotation", STEP_END, ts, 0) for ts in (0, 1000)]
+    forward = event("user_annotation", f"{MARK}{Phase.FORWARD}", 100, 100)
+    events = [each for one in (*STEP, *marks, forward) for each in ([one] if isinstance(one, dict) else one)]
+    write(tmp_path / "7.pt.trace.json", {"traceEvents": events})
+    work = OperatorWork(0.0, os.getpid(), 1, trace="7.pt.trace.json")
+    main = Frame("main", str(tmp_path / "train.py"), 5)
+    sample = Sample(1.0, 0.1, 1, Role.TRAINING, str(Phase.FORWARD), (main,))
+    found = traced_lines(tmp_path, Observations([sample], operators=work), "train.py")
+    places = {each.place for each in found}
+    assert CodePlace(str(tmp_path / "train.py"), 5, "main") in places
+    assert CodePlace(str(tmp_path / "model.py"), 9, "forward") in places
+    assert traced_lines(tmp_path, Observations([sample]), "train.py") == ()
