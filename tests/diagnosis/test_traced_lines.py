@@ -12,8 +12,10 @@ from made_traces import STEP, event, write
 
 from workshop.cli.measurement_text import print_diagnosis
 from workshop.diagnosis.causes.gpu import gpu_findings
-from workshop.diagnosis.causes.other_work import other_work_findings
+from workshop.diagnosis.causes.launch_loops import one_for_each_loop
+from workshop.diagnosis.causes.other_work import OWN_WORK, other_work_findings
 from workshop.diagnosis.diagnosis import diagnose
+from workshop.diagnosis.findings import finding, gain_of
 from workshop.diagnosis.measurement import Measurement
 from workshop.diagnosis.samples import Observations, Sample
 from workshop.diagnosis.traced_lines import traced_lines
@@ -161,3 +163,62 @@ def test_places_get_the_paths_and_functions_of_the_script(tmp_path: Path) -> Non
     assert CodePlace(str(tmp_path / "train.py"), 5, "main") in places
     assert CodePlace(str(tmp_path / "model.py"), 9, "forward") in places
     assert traced_lines(tmp_path, Observations([sample]), "train.py") == ()
+
+
+EXPERTS = """
+def main():
+    for batch in batches:
+        for expert in experts:
+            rows = picked(expert)
+            out = mixed(expert, rows)
+        loss(out)
+        step()
+"""
+PICKED, MIXED, LOSS, STEPS = 5, 6, 7, 8
+
+
+def loop_of_experts(tmp_path: Path, launches: float) -> Measurement:
+    """Lines of a loop that take 6 and 4 ms of a step of 20, one behind it that takes 3, and a step for the rest."""
+    (tmp_path / "experts.py").write_text(EXPERTS)
+    script, samples = tmp_path / "experts.py", []
+    spent = ((PICKED, Phase.OTHER, 6.0), (MIXED, Phase.OTHER, 4.0), (LOSS, Phase.OTHER, 3.0))
+    trained = ((STEPS, Phase.BACKWARD, 4.0), (STEPS, Phase.OPTIMIZER, 3.0))
+    for number in range(20):
+        for at, (line, phase, ms) in enumerate((*spent, *trained), start=1):
+            path = (Frame("main", str(script), line),)
+            time_s = (number + at / 10) * STEP_MS / 1e3
+            samples.append(Sample(time_s, ms / 1e3, 1, Role.TRAINING, str(phase), path))
+    steps = made_steps({Phase.OTHER: 13.0, Phase.BACKWARD: 4.0, Phase.OPTIMIZER: 3.0}, 20)
+    parts = tuple(part(script, line, Phase.OTHER, 9.0, 1.0, launches=launches) for line in (PICKED, MIXED, LOSS))
+    circumstances = Circumstances("cuda")
+    return Measurement(steps, circumstances=circumstances, observations=Observations(samples), traced=parts)
+
+
+def test_lines_of_a_loop_of_launches_are_one_finding(tmp_path: Path) -> None:
+    """Each is watched to see what it makes, so that each would be found by itself."""
+    before = [
+        finding(
+            OWN_WORK,
+            "",
+            gain=gain_of(1.0, 1.0 - share),
+            ms_a_step=share * STEP_MS,
+            share=share,
+            path=(Frame("main", str(tmp_path / "experts.py"), line),),
+        )
+        for line, share in ((MIXED, 0.2), (LOSS, 0.15), (PICKED, 0.3))
+    ]
+    loss, loop = one_for_each_loop(loop_of_experts(tmp_path, 8.0), before)
+    assert loss == before[1]
+    assert (loop.line, loop.beside) == (PICKED, {MIXED: 0.2})
+    assert loop.saved_ms == pytest.approx(10.0)
+    assert loop.gain == pytest.approx(1.0 + loop.margin * 1.0), "half of a step"
+    assert loop.words.endswith("The loop in line 4 launches 16 kernels a step.")
+    assert one_for_each_loop(loop_of_experts(tmp_path, 0.0), before) == before, "nothing is launched"
+
+
+def test_the_loop_of_the_training_is_none_of_launches(tmp_path: Path) -> None:
+    (found,) = [each for each in diagnose(loop_of_experts(tmp_path, 8.0)).findings if each.line in (PICKED, MIXED)]
+    assert found.together == pytest.approx(10.0 / STEP_MS)
+    assert all(
+        "launches" not in each.words for each in diagnose(loop_of_experts(tmp_path, 8.0)).findings if each.line == LOSS
+    )
