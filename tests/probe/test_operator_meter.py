@@ -4,11 +4,14 @@ import os
 import random
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
+from torch.torch_version import TorchVersion
 
 from workshop.diagnosis.samples import read_observations
 from workshop.probe.event_file import EventFile
@@ -16,8 +19,10 @@ from workshop.probe.internals import is_innermost_mode
 from workshop.probe.observations import OperatorWork
 from workshop.probe.operator_meter import OperatorMeter, Span, outermost, united
 from workshop.probe.phase_clock import PhaseClock
-from workshop.probe.phases import Phase
+from workshop.probe.phases import CALLS, Phase
 from workshop.traces import read
+from workshop.traces.code_places import calling_place
+from workshop.traces.kept_calls import with_calls
 from workshop.traces.step_lines import LinePart, line_parts
 
 ROWS, WIDTH, CLASSES = 32, 512, 128
@@ -215,3 +220,20 @@ def test_a_profiler_of_the_scripts_own_stays(tmp_path: Path) -> None:
         assert sys.getprofile() is profiles
     finally:
         sys.setprofile(before)
+
+
+def test_the_lines_of_calls_are_kept_where_torch_does_not_write_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("torch.__version__", TorchVersion("2.11.0"))
+    path = tmp_path / traced(tmp_path).trace
+    trace = read(path)
+    without = replace(trace, events=replace(trace.events, stack=np.full(len(trace.events), -1)), stacks=())
+    found = with_calls(without, Path(f"{path}{CALLS}"))
+    python = trace.events[trace.of("python_function")]
+    lines = [found.stacks[each] if each >= 0 else "" for each in found.events.stack[trace.of("python_function")]]
+    assert sum(Path(__file__).name in each for each in lines) > 8, "two steps of a forward and a backward pass"
+    if trace.stacks:  # torch writes them
+        written = [trace.stacks[each] if each >= 0 else "" for each in python.stack]
+        assert [each if calling_place(each) else "" for each in written] == lines
+        assert line_parts(found) == line_parts(trace)

@@ -5,8 +5,10 @@ from pathlib import Path
 
 from workshop.diagnosis.samples import Observations
 from workshop.diagnosis.user_lines import source_of
+from workshop.probe.phases import CALLS
 from workshop.traces import read
 from workshop.traces.code_places import CodePlace
+from workshop.traces.kept_calls import with_calls
 from workshop.traces.step_lines import LinePart, line_parts
 
 
@@ -21,10 +23,12 @@ def traced_lines(folder: Path, observations: Observations, script: str) -> tuple
         return ()
     frames = (frame for stack in {each.stack for each in observations.samples} for frame in stack)
     paths = dict.fromkeys([*(frame.path for frame in frames), script])
-    of_file = _OfFile(paths)
+    of_file, trace = _OfFile(paths), read(folder / work.trace)
+    if (calls := folder / f"{work.trace}{CALLS}").is_file():
+        trace = with_calls(trace, calls)
     return tuple(
         part._replace(place=of_file(part.place), waits_for=part.waits_for and of_file(part.waits_for))
-        for part in line_parts(read(folder / work.trace))
+        for part in line_parts(trace)
     )
 
 

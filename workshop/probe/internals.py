@@ -77,6 +77,8 @@ INTERNALS = (
     Internal("torch._C._autograd", "SavedTensor.data", "activations count as others"),
     *(Internal("torch", f"UntypedStorage.{name}", "what is sent to spawned workers counts twice") for name in SHARING),
     Internal("torch._C._profiler", "_EventType.Allocation", "what operators allocate inside is not known"),
+    Internal("torch._C._profiler", "_EventType.PyCall", "before torch 2.14, only the functions of calls are known"),
+    Internal("torch._C._profiler", "_EventType.PyCCall", "before torch 2.14, only the functions of calls are known"),
     Internal("torch.autograd", "_profiler_enabled", "what operators allocate inside is not known"),
     Internal("torch._C._autograd", "_KinetoEvent.start_ns", "for how long operators compute is not known"),
     Internal("torch.utils.flop_counter", "flop_registry", "floating-point operations are not counted"),
@@ -397,6 +399,24 @@ def allocations_of(results: Any) -> Iterator[tuple[int, int, int]]:
         ahead += event.children
         if event.tag == torch._C._profiler._EventType.Allocation and event.extra_fields.device.type == "cpu":
             yield event.start_time_ns, event.extra_fields.ptr, event.extra_fields.alloc_size
+
+
+def python_calls_of(results: Any, mark: str) -> Iterator[tuple[int, str, int]]:
+    """Yield the time in ns of each call in Python that a profiler has seen, and the file and the line of its caller.
+
+    Of a mark, a range of that name, the file is its name. Since torch 2.14, these lines are in the trace.
+    """
+    import torch
+
+    calls = torch._C._profiler._EventType.PyCall, torch._C._profiler._EventType.PyCCall
+    ahead = [*results.experimental_event_tree()]
+    while ahead:
+        event = ahead.pop()
+        ahead += event.children
+        if event.tag in calls:
+            yield event.start_time_ns, event.extra_fields.caller.file_name, event.extra_fields.caller.line_number
+        elif event.name == mark:
+            yield event.start_time_ns, mark, 0
 
 
 def profiled_events(profiler: Any) -> tuple[list[tuple[str, int, int, int]], list[tuple[int, int]]]:

@@ -4,6 +4,7 @@ A few steps run under torch.profiler. In the next one, a dispatch mode counts th
 of torch's flop counter. Then matrix products and a copy are timed. Nothing changes in the script but the time.
 """
 
+import json
 import os
 import sys
 import threading
@@ -26,16 +27,17 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.flop_counter import flop_registry, sdpa_backward_flop_count, sdpa_flop_count
 
 from workshop.probe.event_file import EventFile
-from workshop.probe.internals import is_innermost_mode, profiled_events, tree_leaves
+from workshop.probe.internals import is_innermost_mode, profiled_events, python_calls_of, tree_leaves
 from workshop.probe.observations import OperatorWork
 from workshop.probe.phase_clock import PhaseClock
 from workshop.probe.phase_marks import PhaseMarks
-from workshop.probe.phases import STEP_END, Phase
+from workshop.probe.phases import CALLS, STEP_END, Phase
 from workshop.probe.process_end import at_process_end
 from workshop.probe.torch_profiler import ProfiledScopes
 from workshop.probe.trials.copies import ensure_free
 from workshop.probe.trials.trial_race import wait_for_gpu, why_not
 from workshop.probe.trials.watcher import Watcher
+from workshop.probe.user_code import is_user_code
 
 RATED_S = 0.25
 """Seconds for which a matrix product, or a copy, is repeated: its shortest time counts."""
@@ -197,6 +199,8 @@ class ProfiledSteps:
             profiler.export_chrome_trace(str(path))
             if not path.is_file():  # torch does not raise it
                 raise OSError(f"{path.name} could not be written")
+            if torch.__version__ < (2, 14):
+                _keep_calls(profiler, f"{path}{CALLS}")
         except BaseException:  # half a trace is none, and takes the room of what others note
             with suppress(OSError):
                 path.unlink()
@@ -241,6 +245,14 @@ class ProfiledSteps:
         each_step = [_between(outer, *ends) for ends in pairwise(self.ends_ns)]
         computing_s = median(sum(max(0.0, one.seconds - each_s * one.calls) for one in spans) for spans in each_step)
         return {"seconds": computing_s, "calls": round(median(map(len, each_step))), "step_s": step_s}
+
+
+def _keep_calls(profiler: Any, path: str) -> None:
+    """Write the places of the user's code that calls came from, and the first mark, each with its time."""
+    calls = python_calls_of(profiler.profiler.kineto_results, STEP_END)
+    users = [call for call in calls if call[1] == STEP_END or is_user_code(call[1])]
+    with open(path, "w", encoding="utf-8") as file:
+        json.dump(sorted(users), file)
 
 
 def outermost(spans: Sequence[tuple[int, int]]) -> list[Span]:

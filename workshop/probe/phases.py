@@ -37,3 +37,6 @@ TRACED = tuple(phase for phase in Phase if phase is not Phase.VALIDATION)
 
 MARK, STEP_END = "phase: ", "end of a training step"
 """In a trace of torch.profiler, how the name of a phase's range begins, and the name of a range where a step ends."""
+
+CALLS = ".calls"
+"""What is added to the name of a trace whose calls have no lines, for a file that has these."""
