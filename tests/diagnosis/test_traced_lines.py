@@ -18,6 +18,7 @@ from workshop.diagnosis.diagnosis import diagnose
 from workshop.diagnosis.findings import finding, gain_of
 from workshop.diagnosis.measurement import Measurement
 from workshop.diagnosis.samples import Observations, Sample
+from workshop.diagnosis.stages import measure
 from workshop.diagnosis.traced_lines import traced_lines
 from workshop.pages.measurement_page import page
 from workshop.probe.messages import Circumstances
@@ -222,3 +223,51 @@ def test_the_loop_of_the_training_is_none_of_launches(tmp_path: Path) -> None:
     assert all(
         "launches" not in each.words for each in diagnose(loop_of_experts(tmp_path, 8.0)).findings if each.line == LOSS
     )
+
+
+LEARNS = """
+import torch
+from net import Net
+
+net = Net()
+optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+rows = torch.ones(16, 32)
+while True:
+    optimizer.zero_grad()
+    loss = net(rows).sum()
+    loss.backward()
+    optimizer.step()
+    for number in range(7):
+        torch.tanh(rows)
+"""
+NET = """
+import torch
+
+class Net(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = torch.nn.Linear(32, 4)
+
+    def forward(self, rows):
+        return self.layer(rows)
+"""
+
+
+@pytest.mark.slow
+def test_a_real_training(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """On a CPU, where operators take the place of kernels."""
+    monkeypatch.setattr("workshop.diagnosis.stages.MAX_DURATION_S", 0.0)
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "learns.py").write_text(LEARNS)
+    (tmp_path / "net.py").write_text(NET)
+    found = measure("learns.py", [], 0.3, lambda _: None, headroom=False, traced=True)
+    ran = {(Path(each.place.file).name, each.place.line, each.phase): each.launches for each in found.traced}
+    assert ran["learns.py", 14, Phase.OTHER] == 7, "times a step"
+    forward, backward = (ran["net.py", 10, phase] for phase in (Phase.FORWARD, Phase.BACKWARD))
+    assert min(forward, backward) >= 3
+    assert forward == int(forward), "as much in each step"
+    assert ran["learns.py", 12, Phase.OPTIMIZER] > 0
+    print_diagnosis("learns.py", diagnose(found))
+    assert "in traced steps" in capsys.readouterr().out
+    (untraced,) = [measure("learns.py", [], 0.1, lambda _: None, headroom=False)]
+    assert untraced.traced == ()

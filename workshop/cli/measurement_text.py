@@ -26,6 +26,11 @@ MIN_SHARE = 0.05
 MOST_LINES = 8
 """Lines, at most, in the table of what each takes on the host and on the device."""
 
+TRACED_STEPS = (
+    "In traced steps, the profiler makes the host slower, but not the GPU. The host waits in a line for a result, or "
+    "for room in the queue of launches, while the GPU does what another line has asked for."
+)
+
 NO_FAULT = "No fault of the script, but faster in a trial:"
 
 
@@ -51,6 +56,7 @@ def print_diagnosis(name: str, diagnosis: Diagnosis) -> None:
     if found.traced:
         out.print()
         out.print(_traced(diagnosis.lines, found.steps.ms_a_step, on_gpu=found.circumstances.device == "cuda"))
+        out.print(f"\n{filled(TRACED_STEPS)}")
     for note in found.notes:
         out.print(Text(f"\n{note}"))
     tried = [f"{each.ms_a_step:.1f} ms with num_workers={number}" for number, each in found.with_workers.items()]
