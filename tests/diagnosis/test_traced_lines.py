@@ -53,7 +53,7 @@ def frame(script: Path, line: int) -> Frame:
 
 
 def part(script: Path, line: int, phase: Phase, host_ms: float, device_ms: float = 0.0, **more: Any) -> LinePart:
-    seconds = dict.fromkeys(("alone_s", "result_s", "queue_s"), 0.0) | more
+    seconds = dict.fromkeys(("alone_s", "result_s", "queue_s", "results"), 0.0) | more
     seconds |= {"host_s": host_ms / 1e3, "device_s": device_ms / 1e3}
     place = CodePlace(str(script), line, "<module>")
     return LinePart(place, phase, **({"launches": 1.0, "waits_for": None} | seconds))  # type: ignore[arg-type]
@@ -107,10 +107,12 @@ def synced(script: Path, line: int, traced: tuple[LinePart, ...]) -> Measurement
 
 def test_a_line_that_waits_for_a_result_is_told_with_the_line_that_it_waits_for(script: Path) -> None:
     asked = CodePlace(str(script), 4, "<module>")
-    waits = part(script, LOG, Phase.OTHER, 0.1, result_s=0.01, waits_for=asked)
+    waits = part(script, LOG, Phase.OTHER, 0.1, results=1.0, result_s=0.01, waits_for=asked)
     (found,) = gpu_findings(synced(script, LOG, (waits,)))
     assert (found.cause, found.line) == ("device-sync", LOG)
     assert "all it was asked to, most of it in train.py:4," in found.words
+    at_once = part(script, LOG, Phase.OTHER, 0.1, results=1.0)
+    assert gpu_findings(synced(script, LOG, (at_once,))), "in traced steps, the GPU was not behind"
     (found,) = gpu_findings(synced(script, LOG, ()))
     assert "all it was asked to, and the GPU then waits" in found.words
 

@@ -116,9 +116,9 @@ def test_a_line_that_waits_for_a_result(calls: list[Any], waits: float, trace: A
 
 def test_a_line_that_waits_for_room_in_the_queue(trace: Any) -> None:
     """The device takes 100 µs for each launch of 5 µs. Once it is far behind, a launch takes as long as a kernel."""
-    launches = [launched("gemm", (10 * n, 5), (10 + 100 * n, 100)) for n in range(FULL_QUEUE + 100)]
+    launches = [launched("gemm", (10 * n, 5), (10 + 100 * n, 100)) for n in range(FULL_QUEUE + 200)]
     began = 10 * len(launches) + 10
-    zeros = [launched("fill", (began + 100 * n, 95), (100_000 + 10 * n, 10)) for n in range(20)]
+    zeros = [launched("fill", (began + 100 * n, 95), (150_000 + 10 * n, 10)) for n in range(20)]
     waiting = function("torch/optim/optimizer.py(1): zero_grad", began, 2000, "train.py:7")
     trained = function("torch/linear.py(1): f", 0, began - 5, "model.py:9")
     (zeroed,) = [

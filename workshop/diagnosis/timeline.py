@@ -71,10 +71,12 @@ class Timeline:
         That is no more than what the host took for it in the steps that were traced.
         """
         own_s, asks = Counter[Place](), set[Place]()
-        for part in self.measurement.traced if self.measurement.circumstances.device == "cuda" else ():
+        on_gpu = self.measurement.circumstances.device == "cuda"
+        for part in self.measurement.traced:
             place = place_of(Frame("", part.place.file, part.place.line))
-            own_s[place] += part.host_s  # type: ignore[assignment]
-            asks.update([place] * bool(part.launches or part.result_s))
+            if on_gpu and part.phase != Phase.BACKWARD:  # which runs in another thread
+                own_s[place] += part.host_s  # type: ignore[assignment]
+                asks.update([place] * bool(part.launches or part.results))
         sampled_s = Counter[Place]()
         for each in samples:
             sampled_s[_place(each)] += each.weight_s / self.steps.count  # type: ignore[assignment]
@@ -142,7 +144,8 @@ class Timeline:
 
 
 def _place(sample: StepSample) -> Place:
-    return place_of(sample.path[-1]) if sample.path and sample.phase != Phase.VALIDATION else ("", 0)
+    is_traced = sample.path and sample.phase not in (Phase.BACKWARD, Phase.VALIDATION)
+    return place_of(sample.path[-1]) if is_traced else ("", 0)
 
 
 def _is_called_in(phase: str, stack: Path, innermost: Frame) -> bool:

@@ -23,8 +23,8 @@ from workshop.traces.trace import LAUNCH, Mask, Trace, matching
 SYNCHRONIZE, COPIES, LAUNCHES = r"(cuda|cu|hip)\w*Synchronize", r"(cuda|cu|hip)Mem(cpy|set)", r"(cuda|cu|hip)\w*Launch"
 """The calls that wait for the device, those that may wait for their result, and those that may wait for room."""
 
-FULL_QUEUE = 512
-"""Launches, at least, that a device is behind where a call may wait for room in its queue, which has 1024 of CUDA."""
+FULL_QUEUE = 1000
+"""Launches, at least, that a device is behind where a call waits for room in its queue, which has 1024 of CUDA."""
 
 PHASES = tuple(Phase)
 
@@ -46,6 +46,8 @@ class LinePart(NamedTuple):
     """The time in which the host waited for room in the queue of launches."""
     launches: float
     """How much the device was asked for, or else how many operators ran."""
+    results: float
+    """How many calls waited for a result, whether or not the device still had something to do."""
     waits_for: CodePlace | None
     """The line that had asked for most of what the device did while this one waited."""
 
@@ -120,6 +122,7 @@ class _Parts:
             "result_s": waits[0],
             "queue_s": waits[1],
             "launches": np.bincount(self._of_work, minlength=numbers) * 10**9,
+            "results": np.bincount(result.number, minlength=numbers) * 10**9,
         }
         waits_for = self._waits_for(_joined([result, queue]))
         return [
@@ -163,16 +166,20 @@ class _Parts:
     def _full_queue(self) -> _Stretches:
         """Return the others that ask for something while the device is far behind, but for what they take themselves.
 
-        That is the median of those in which it is not.
+        That is the median of those of the same name in which it is not; one that waits takes at least twice as long.
         """
         launched, run = self._trace.launched
-        asked = np.sort(launched.ts)
-        behind = np.arange(len(asked)) - np.searchsorted(np.sort(run.end), asked)
-        row = np.searchsorted(asked, self._calls.ts)
-        is_full = np.append(behind, 0)[row] >= FULL_QUEUE
+        _, first, number = np.unique(launched.index, return_index=True, return_inverse=True)
+        asked, over = launched.ts[first], np.zeros(len(first), np.int64)
+        np.maximum.at(over, number, run.end)  # a replayed graph is one launch of many kernels
+        before = [np.searchsorted(np.sort(times), self._calls.ts) for times in (asked, over)]
+        is_full = before[0] - before[1] >= FULL_QUEUE
         asks = matching(self._trace.names, f"{LAUNCHES}|{COPIES}")[self._calls.name] & ~self._for_result
-        usual = int(np.median(self._calls.dur[asks & ~is_full])) if (asks & ~is_full).any() else 0
-        return self._of_calls(self._calls[asks & is_full & (self._calls.dur > usual)], usual)
+        usual, calls = np.zeros(len(self._trace.names), np.int64), self._calls
+        for name, rows in groups(calls.name[asks & ~is_full]):
+            usual[name] = np.median(calls.dur[asks & ~is_full][rows])
+        waits = calls[asks & is_full & (calls.dur >= 2 * usual[calls.name])]
+        return self._of_calls(waits, usual[waits.name])
 
     @cached_property
     def _for_result(self) -> Mask:
@@ -182,7 +189,7 @@ class _Parts:
         synchronizes = matching(self._trace.names, SYNCHRONIZE)[self._calls.name]
         return np.asarray(synchronizes | np.isin(self._calls.index, launched.index[of_copy]))
 
-    def _of_calls(self, calls: EventColumns, usual: int) -> _Stretches:
+    def _of_calls(self, calls: EventColumns, usual: Ints | int) -> _Stretches:
         place = self._threads.of(self._trace.threads_of(calls), calls.ts)
         return _Stretches(self._pairs(place, calls.ts), calls.ts + usual, calls.end)
 

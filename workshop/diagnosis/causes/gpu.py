@@ -47,7 +47,7 @@ def _device_sync(measurement: Measurement, synchronized: MeasuredSteps) -> list[
     waits += [
         (path, -weight / synchronized.count) for path, weight in measurement.user_paths(synchronized, Phase.OTHER)
     ]
-    for_result = {_place(each): each.waits_for for each in measurement.traced if each.result_s}
+    for_result = {_place(each): each.waits_for for each in measurement.traced if each.results}
     queued = {_place(each) for each in measurement.traced if each.launches} - for_result.keys()
     waits = [(path, weight) for path, weight in waits if not (path and place_of(path[-1]) in queued)]
     line, step_s = hottest(waits), measurement.steps.ms_a_step / 1e3
