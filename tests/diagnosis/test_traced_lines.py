@@ -80,8 +80,17 @@ def test_a_wait_for_room_in_the_queue_is_no_work_of_the_line(script: Path) -> No
     """The host takes 0.1 ms of a step for the line, and is seen in it for 3: it waits for the GPU."""
     without = measured(script, ZERO, 15.0, ())
     assert [(each.cause, each.line) for each in other_work_findings(without)] == [("own-work", ZERO)]
-    waits = part(script, ZERO, Phase.OPTIMIZER, 0.1, 0.1)
-    assert other_work_findings(replace(without, traced=(waits,))) == []
+    waits, trains = part(script, ZERO, Phase.OPTIMIZER, 0.1, 0.1), part(script, 4, Phase.FORWARD, 1.0, 15.0)
+    assert other_work_findings(replace(without, traced=(waits, trains))) == []
+    lines = diagnose(replace(without, traced=(waits, trains))).lines
+    (shown,) = [each for each in lines if each.line == ZERO and each.host_ms is not None]
+    assert (shown.waits_ms, shown.waits_for) == (pytest.approx(2.9), "train.py:4")
+
+
+def test_no_line_waits_for_longer_than_the_gpu_works(script: Path) -> None:
+    waits, trains = part(script, ZERO, Phase.OPTIMIZER, 0.1, 0.1), part(script, 4, Phase.FORWARD, 1.0, 0.4)
+    (found,) = other_work_findings(measured(script, ZERO, 15.0, (waits, trains)))
+    assert found.share == pytest.approx((3.0 - 0.5) / STEP_MS)
 
 
 @pytest.mark.parametrize(("host_ms", "launches"), [(3.5, 1.0), (0.1, 0.0)])

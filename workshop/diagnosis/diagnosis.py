@@ -14,12 +14,14 @@ from workshop.diagnosis.headrooms import Headrooms
 from workshop.diagnosis.loading import MIN_CORES_USED, Loading
 from workshop.diagnosis.measurement import Measurement, Note, NoteKind
 from workshop.diagnosis.ranks import slow_rank, waits_ms
+from workshop.diagnosis.timeline import UNLIKE_TRACED, Timeline
 from workshop.diagnosis.tried import tried_changes
-from workshop.diagnosis.user_lines import time_by_line
+from workshop.diagnosis.user_lines import place_of, time_by_line
 from workshop.probe.phases import COMPUTING, Phase
 from workshop.probe.stack_sampler import PERIOD_S
 from workshop.profiles.stacks import Frame
 from workshop.runs.measured_steps import MeasuredSteps
+from workshop.traces.step_lines import LinePart
 
 
 @dataclass(frozen=True)
@@ -136,8 +138,9 @@ def line_table(measurement: Measurement) -> list[LineTime]:
     device does or, while it does nothing, of the line that the host is in.
     """
     loading, table = Loading(measurement), []
+    as_it_is = Timeline(replace(measurement, synchronized=None))
     for phase in Phase:
-        if traced := _traced(measurement, phase):
+        if traced := _traced(as_it_is, measurement, phase):
             table += traced
             continue
         paths = measurement.user_paths(measurement.table, phase)
@@ -157,7 +160,7 @@ def line_table(measurement: Measurement) -> list[LineTime]:
     return table
 
 
-def _traced(measurement: Measurement, phase: Phase) -> list[LineTime]:
+def _traced(as_it_is: Timeline, measurement: Measurement, phase: Phase) -> list[LineTime]:
     """The lines of a phase that was traced; a wait for data, or a validation, is not as the script has it."""
     steps, parts = measurement.table, [each for each in measurement.traced if each.phase == phase]
     together = sum(each.device_s + each.alone_s for each in parts)
@@ -169,11 +172,23 @@ def _traced(measurement: Measurement, phase: Phase) -> list[LineTime]:
         text = linecache.getline(place.file, place.line).strip() if place.file else place.name
         part, line = seconds / together, place.line if place.file else None
         share, samples = part * steps.share(phase), round(seconds * steps.count / PERIOD_S)
+        waits_s, waits_for = _waits(as_it_is, each)
         figures = part * steps.ms_in(phase), share, text, samples, each.host_s * 1e3, each.device_s * 1e3
-        waits_for = each.waits_for and f"{Path(each.waits_for.file).name}:{each.waits_for.line}"
-        waits = (each.result_s + each.queue_s) * 1e3, waits_for
-        found.append(LineTime(phase, place.file, line, place.function, "training", *figures, *waits))
+        found.append(LineTime(phase, place.file, line, place.function, "training", *figures, waits_s * 1e3, waits_for))
     return found
+
+
+def _waits(as_it_is: Timeline, part: LinePart) -> tuple[float, str | None]:
+    """How long the host waits in a line in a phase, also of steps that are not traced, and for which line."""
+    measurement = as_it_is.measurement
+    here = [each for each in measurement.traced if each.place == part.place and each.phase not in UNLIKE_TRACED]
+    is_main = part == max(here, key=lambda each: each.host_s, default=None)
+    sampled_s = as_it_is.waits_s.get(place_of(part.frame), 0.0) if is_main else 0.0
+    waits_s = max(part.result_s + part.queue_s, sampled_s)
+    asked = [each for each in measurement.traced if each.place.file]
+    longest = max(asked, key=lambda each: each.device_s).place if asked else None
+    place = part.waits_for or longest
+    return waits_s, f"{Path(place.file).name}:{place.line}" if place and waits_s else None
 
 
 def _of_forward(measurement: Measurement) -> Counter[Frame]:

@@ -23,6 +23,11 @@ LIBRARY: dict[str, str] = {
 """The folder of what a phase is spent in by itself; the script's own lines may be called in it, as by hooks."""
 
 
+UNLIKE_TRACED = (Phase.DATA_WAIT, Phase.BACKWARD, Phase.VALIDATION)
+"""Phases whose samples are not compared with traced steps: these take batches from memory, tell the thread of a
+backward pass from the one that waits for it, and may have no validation."""
+
+
 @dataclass(frozen=True)
 class StepSample:
     """A sample of the thread that trains."""
@@ -50,7 +55,12 @@ class Timeline:
 
     @cached_property
     def samples(self) -> list[StepSample]:
-        """The samples of the training's thread, with their steps."""
+        """The samples of the training's thread, with their steps; without the time in which it waits for a GPU."""
+        left = {place: 1.0 - self.waits_s[place] / self._sampled_s[place] for place in self.waits_s}
+        return [replace(each, weight_s=each.weight_s * left.get(_place(each), 1.0)) for each in self._sampled]
+
+    @cached_property
+    def _sampled(self) -> list[StepSample]:
         observations, steps = self.measurement.observations, self.steps
         ends, workers = steps.ends_s, Loading(self.measurement).workers
         found = []
@@ -61,26 +71,30 @@ class Timeline:
             is_own = is_own and (workers > 0 or each.phase != Phase.DATA_WAIT)  # without them, it loads the items
             found.append(StepSample(step, each.phase, frames, is_own, each.weight_s))
         lines = main_lines((each.path, each.weight_s) for each in found)
-        found = [replace(each, path=tuple(lines[frame] for frame in each.path)) for each in found]
-        own = self._own_share(found)
-        return [replace(each, weight_s=each.weight_s * own.get(_place(each), 1.0)) for each in found]
+        return [replace(each, path=tuple(lines[frame] for frame in each.path)) for each in found]
 
-    def _own_share(self, samples: list[StepSample]) -> dict[Place, float]:
-        """Return the share of its sampled time in which a line that asks a GPU for something does not wait for it.
+    @cached_property
+    def _sampled_s(self) -> Counter[Place]:
+        """The seconds of a step that were sampled in each line, of phases that are in traced steps as they are here."""
+        found = Counter[Place]()
+        for each in self._sampled:
+            found[_place(each)] += each.weight_s / self.steps.count  # type: ignore[assignment]
+        return found
 
-        That is no more than what the host took for it in the steps that were traced.
+    @cached_property
+    def waits_s(self) -> dict[Place, float]:
+        """The seconds of a step in which the host waits for a GPU in a line that asks it for something.
+
+        They are what was sampled beyond what the host took in traced steps, and no more than what the GPU did there.
         """
-        own_s, asks = Counter[Place](), set[Place]()
-        on_gpu = self.measurement.circumstances.device == "cuda"
-        for part in self.measurement.traced:
-            place = place_of(Frame("", part.place.file, part.place.line))
-            if on_gpu and part.phase != Phase.BACKWARD:  # which runs in another thread
-                own_s[place] += part.host_s  # type: ignore[assignment]
-                asks.update([place] * bool(part.launches or part.results))
-        sampled_s = Counter[Place]()
-        for each in samples:
-            sampled_s[_place(each)] += each.weight_s / self.steps.count  # type: ignore[assignment]
-        return {place: min(own_s[place] / sampled_s[place], 1.0) for place in asks if sampled_s[place]}
+        traced = self.measurement.traced if self.measurement.circumstances.device == "cuda" else ()
+        host_s, asks = Counter[Place](), set[Place]()
+        for part in (each for each in traced if each.phase not in UNLIKE_TRACED):
+            host_s[place_of(part.frame)] += part.host_s  # type: ignore[assignment]
+            asks.update([place_of(part.frame)] * bool(part.launches or part.results))
+        waits_s = {place: self._sampled_s[place] - host_s[place] for place in asks}
+        device_s = sum(each.device_s for each in traced)
+        return {place: min(seconds, device_s) for place, seconds in waits_s.items() if seconds > 0}
 
     @cached_property
     def work(self) -> Floats:
@@ -144,8 +158,8 @@ class Timeline:
 
 
 def _place(sample: StepSample) -> Place:
-    is_traced = sample.path and sample.phase not in (Phase.BACKWARD, Phase.VALIDATION)
-    return place_of(sample.path[-1]) if is_traced else ("", 0)
+    is_alike = sample.path and sample.phase not in UNLIKE_TRACED
+    return place_of(sample.path[-1]) if is_alike else ("", 0)
 
 
 def _is_called_in(phase: str, stack: Path, innermost: Frame) -> bool:

@@ -13,6 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from workshop.probe.phases import MARK, STEP_END, Phase
+from workshop.profiles.stacks import Frame
 from workshop.traces.by_line import work_of
 from workshop.traces.code_places import CodePlace
 from workshop.traces.event_columns import EventColumns, Stays, at_the_top
@@ -50,6 +51,11 @@ class LinePart(NamedTuple):
     """How many calls waited for a result, whether or not the device still had something to do."""
     waits_for: CodePlace | None
     """The line that had asked for most of what the device did while this one waited."""
+
+    @property
+    def frame(self) -> Frame:
+        """The line as a frame of a stack."""
+        return Frame(self.place.function, self.place.file, self.place.line)
 
 
 @dataclass(frozen=True)

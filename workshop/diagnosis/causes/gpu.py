@@ -5,12 +5,10 @@ from pathlib import Path
 from workshop.diagnosis.findings import MIN_SHARE_OF_STEP, Finding, finding, gain_of
 from workshop.diagnosis.measurement import Measurement
 from workshop.diagnosis.tried import NewResults, TriedChange, tried_changes
-from workshop.diagnosis.user_lines import Place, hottest, place_of
+from workshop.diagnosis.user_lines import hottest, place_of
 from workshop.probe.cause import Cause
 from workshop.probe.phases import Phase
-from workshop.profiles.stacks import Frame
 from workshop.runs.measured_steps import MeasuredSteps
-from workshop.traces.step_lines import LinePart
 
 DEVICE_SYNC = Cause(
     "device-sync",
@@ -47,8 +45,8 @@ def _device_sync(measurement: Measurement, synchronized: MeasuredSteps) -> list[
     waits += [
         (path, -weight / synchronized.count) for path, weight in measurement.user_paths(synchronized, Phase.OTHER)
     ]
-    for_result = {_place(each): each.waits_for for each in measurement.traced if each.results}
-    queued = {_place(each) for each in measurement.traced if each.launches} - for_result.keys()
+    for_result = {place_of(each.frame): each.waits_for for each in measurement.traced if each.results}
+    queued = {place_of(each.frame) for each in measurement.traced if each.launches} - for_result.keys()
     waits = [(path, weight) for path, weight in waits if not (path and place_of(path[-1]) in queued)]
     line, step_s = hottest(waits), measurement.steps.ms_a_step / 1e3
     if line is None or line.weight < MIN_SHARE_OF_STEP * step_s:
@@ -65,10 +63,6 @@ def _device_sync(measurement: Measurement, synchronized: MeasuredSteps) -> list[
             share=line.weight / step_s,
         )
     ]
-
-
-def _place(part: LinePart) -> Place:
-    return place_of(Frame("", part.place.file, part.place.line))
 
 
 def _pageable_copy(measurement: Measurement, synchronized: MeasuredSteps) -> list[Finding]:
