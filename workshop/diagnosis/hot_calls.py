@@ -1,15 +1,15 @@
 """What hot calls do, as it was watched: the same again, the same for each of many rows, or something new each time."""
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import PurePath
 
 from workshop.diagnosis.samples import Observations
 from workshop.diagnosis.timeline import StepSample
 from workshop.diagnosis.user_lines import Path, Place, place_of
-from workshop.diagnosis.watched_lines import called, carried, following, watched_line
+from workshop.diagnosis.watched_lines import carried, following, goes_round, needed, watched_line
 from workshop.probe.cause import Cause, Half
-from workshop.probe.observations import LineRuns, Operand
+from workshop.probe.observations import LargestMade, LineRuns, Operand
 from workshop.profiles.stacks import Frame
 
 SAME_AGAIN = Cause(
@@ -33,6 +33,20 @@ KEPT = (
     " It makes {whole} ({made}), of which line {line} keeps {part}: where each row is computed by itself, choose first."
 )
 
+AGAIN_BY_ROW = (
+    "Of {rows} rows that this makes, about {different:.0f} differ: {made}. Where each row is computed by itself, make "
+    "each once, and pick them by an index."
+)
+
+GOES_ON = Cause(
+    "growing-input",
+    "This runs {times:.0f} times a step, each time on more: {given} at last. What was there in the run before is gone "
+    "through again: where a layer can go on from a state, keep that, and give it only what is new.",
+)
+
+INSIDE = " In it, line {line} takes most{says}.{goes_on}"
+LONGER = " `{name}` is longer each time: where this goes through all of it, go on from what it has made before."
+
 COPIES = " It copies all of `{name}` ({whole}) to add {added}: append to a list, and join that where all is read."
 
 ON_NUMBERS = Cause(
@@ -44,6 +58,8 @@ SERIES = (
     "This gives `{layer}` one step of a series at a time, {times:.0f} times a step of the training: give it all of the "
     "series at once."
 )
+
+NOTHING = Operand("", "", 0, 0, False, 0, (0, 0), (0, 0))
 
 MUCH = 8
 """The factor, at least, by which one size is much larger than another."""
@@ -66,6 +82,8 @@ class HotCall:
     """What a statement was seen to do."""
 
     seen: LineRuns
+    within: LargestMade | None = None
+    """The largest that an operator makes in it; None if that is not known."""
 
     @property
     def place(self) -> Place:
@@ -112,8 +130,8 @@ class HotCall:
 
     @property
     def is_same_again(self) -> bool:
-        """Whether one of both is so."""
-        return self.is_same_each_step or self.is_same_in_step
+        """Whether one of both is so, or it makes each of its rows several times."""
+        return self.is_same_each_step or self.is_same_in_step or self.again_by_row is not None
 
     @property
     def saved(self) -> float:
@@ -122,11 +140,20 @@ class HotCall:
             return 1.0
         if self.is_same_in_step:
             return (1.0 - 1.0 / self.runs) * min(same / known for same, known in (each.same_run for each in self.made))
-        return 1.0 - 1.0 / self.times
+        if rows := self.again_by_row:
+            return 1.0 - rows.different[0] / rows.different[1]
+        return 1.0 - (2.0 / (self.runs + 1.0) if self.goes_on else 1.0 / self.times)
 
     def _made_same(self, made: list[tuple[int, int]]) -> bool:
         is_plain = not self.seen.draws and not any(each.learned for each in self.seen.writes)
         return is_plain and bool(made) and all(same > max(1, known / 2) for same, known in made)
+
+    @property
+    def again_by_row(self) -> Operand | None:
+        """What it makes with each row several times, without gradients, if there is such."""
+        found = [each for each in self.made if 2 * each.different[0] < each.different[1]]
+        is_plain = not self.seen.draws and not any(each.learned for each in self.seen.writes)
+        return max(found, key=lambda each: each.size) if found and is_plain else None
 
     @property
     def has_no_weights(self) -> bool:
@@ -139,34 +166,59 @@ class HotCall:
         """Whether it is run many times in a step, each time on little, and none needs what the one before has made."""
         if self.times < MANY_RUNS or not self.given or self.is_same_in_step:
             return False
-        needed = carried(*self.place) if self.is_run_often else frozenset[str]()
+        if not (self.has_rows or self.is_plain) or not (self.is_run_often or goes_round(*self.place)):
+            return False
+        before = carried(*self.place) if self.is_run_often else frozenset[str]()
         state = {each.name for each in self.seen.writes} if self.series else set[str]()
         sizes = [self._size(each) for each in self.given if each.name not in state]
-        return max(sizes, default=0.0) <= SMALL_BYTES and not needed - state
+        return max(sizes, default=0.0) <= SMALL_BYTES and not before - state
+
+    @property
+    def longer(self) -> Operand | None:
+        """What is longer in nearly each run than in the one before, if there is such."""
+        found = [each for each in self.seen.reads if each.longer[1] > 1 and each.longer[0] > 0.9 * each.longer[1]]
+        return max(found, key=lambda each: each.size, default=None)
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether it runs several times a step, each time on something longer."""
+        return self.runs >= MUCH and self.longer is not None
 
     @property
     def expands(self) -> bool:
-        """Whether it makes something much larger than all that goes into it, and calls nothing that has more."""
-        if not self.made or not self._given_bytes or self._largest.size <= MUCH * self._given_bytes:
-            return False
-        return called(*self.place) <= {each.name for each in self.seen.reads if each.memory}
+        """Whether it makes something much larger than all that goes into it, of which nothing is unknown."""
+        return bool(self._given_bytes) and self._largest.size > MUCH * self._given_bytes and self.is_plain
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether it is operators on tensors, arrays and numbers, all of which are known."""
+        known = {each.name for each in self.seen.reads if each.size}
+        of_tensors = tuple(f"{each.name}." for each in self.seen.reads if each.memory)
+        return all(name in known or name.startswith(of_tensors) for name in needed(*self.place))
 
     @property
     def _given_bytes(self) -> int:
-        given = sum(each.size for each in self.given)
+        sizes = dict[int | str, int]()
+        for each in self.seen.reads:  # one tensor may be read in several ways
+            sizes[each.memory or each.name] = max(each.size, sizes.get(each.memory or each.name, 0))
+        given = sum(sizes.values())
         return given if given >= TELLING_BYTES else 0
 
     @property
-    def _largest(self) -> Operand:
-        return max(self.made, key=lambda each: each.size)
+    def _largest(self) -> Operand | LargestMade:
+        """The largest that it makes, also within operators; what is read and written is none of it."""
+        found: list[Operand | LargestMade] = [NOTHING, *self.made]
+        if self.within and self.within.size > MUCH * sum(each.size for each in self.made):
+            found.append(self.within)
+        return max(found, key=lambda each: each.size)
 
     def reads_from(self, other: "HotCall") -> bool:
-        """Return whether it reads most of the largest that another makes, in the same file."""
+        """Return whether it reads most of the largest that another makes, in the same file, and no weights."""
         made = other._largest
-        return self.seen.file == other.seen.file and any(
-            (each.memory == made.memory != 0 or each.name == made.name) and 2 * each.size > made.size
-            for each in self.seen.reads
-        )
+        if not isinstance(made, Operand) or self.seen.file != other.seen.file or not self.is_plain:
+            return False
+        same = [each for each in self.seen.reads if each.memory == made.memory != 0 or each.name == made.name]
+        return any(2 * each.size > made.size for each in same)
 
     def large(self, readers: list["HotCall"]) -> str:
         """Say what large thing it makes, and what the lines that read it make of that."""
@@ -185,6 +237,8 @@ class HotCall:
     @property
     def why_often(self) -> tuple[Cause, str]:
         """The cause of a call that is made for one row, or one number, at a time, and what is said of it."""
+        if self.longer and self.goes_on:
+            return GOES_ON, GOES_ON.words.format(times=self.times, given=_in_words(self.longer))
         if self.series:
             return TINY_OPERATORS, SERIES.format(layer=self.series, times=self.times)
         cause = TINY_OPERATORS if self.has_rows else ON_NUMBERS
@@ -233,7 +287,9 @@ class HotCall:
         if largest is None or largest.size < TELLING_BYTES:
             return often
         new = ", new each time" if largest.same_step[0] == 0 < largest.same_step[1] else ""
-        makes = f", and makes {_in_words(self._largest)}" if self.expands else ""
+        made = max(self.made, key=lambda each: each.size, default=largest)
+        is_other = made.size > MUCH * largest.size or MUCH * made.size < largest.size
+        makes = f", and makes {_in_words(made)}" if is_other else ""
         return f"{often}, on `{largest.name}` ({largest.form}, {in_bytes(largest.size)}{new}){makes}"
 
     @property
@@ -247,6 +303,9 @@ class HotCall:
 
     def same(self, is_called: bool = False) -> str:
         """Say what a call makes again, where it is found itself, or a line that it is called from."""
+        if not (self.is_same_each_step or self.is_same_in_step) and (rows := self.again_by_row):
+            different = rows.length * rows.different[0] / rows.different[1]
+            return AGAIN_BY_ROW.format(rows=rows.length, different=different, made=_in_words(rows))
         made = ", ".join(map(_in_words, self.made[:2]))
         same, known = self.made[0].same_step if self.is_same_each_step else self.made[0].same_run
         if self.is_same_each_step and same < known:
@@ -283,8 +342,9 @@ def _is_entry(part: Operand, whole: Operand) -> bool:
     return part.name.startswith(f"{whole.name}[") and whole.length > 0 and is_row
 
 
-def _in_words(operand: Operand) -> str:
-    return f"{_named(operand)} ({operand.form}, {in_bytes(operand.size)})"
+def _in_words(made: Operand | LargestMade) -> str:
+    name = f"{_named(made)} ({made.form}, " if isinstance(made, Operand) else f"in between, {made.form} ("
+    return f"{name}{in_bytes(made.size)})"
 
 
 def _named(operand: Operand) -> str:
@@ -296,7 +356,8 @@ class HotCalls:
 
     def __init__(self, observations: Observations, while_loading: bool = False) -> None:
         runs = [each for each in observations.line_runs if each.steps and (each.pid != each.trainer) == while_loading]
-        self._seen = {(each.file, each.line): HotCall(each) for each in runs}
+        inner = {place_of(observations.user_frames_of(each.stack)[-1]): each for each in observations.largest_made}
+        self._seen = {place: HotCall(each, inner.get(place)) for each in runs if (place := (each.file, each.line))}
         self._steps = max((each.steps for each in runs), default=0)
 
     def at(self, frame: Frame) -> HotCall | None:
@@ -318,6 +379,16 @@ class HotCalls:
     def within(self, are: Callable[[Place], bool]) -> list[HotCall]:
         """Return those of the calls that are in some places."""
         return [call for place, call in self._seen.items() if are(place)]
+
+    def inside(self, line: Path, samples: list[StepSample]) -> str:
+        """Say which statement that a line calls takes most of some samples, and what it does; empty if none is seen."""
+        within = [replace(each, path=each.path[len(line) :]) for each in samples if each.path[: len(line)] == line]
+        found = next((call for _, call in self.paths(within)), None)
+        if found is None:
+            return ""
+        longer = found.longer
+        goes_on = LONGER.format(name=longer.name) if longer and longer.size >= TELLING_BYTES else ""
+        return INSIDE.format(line=found.place[1], says=found.says, goes_on=goes_on)
 
     def readers(self, call: HotCall) -> list[HotCall]:
         """Return the calls that read the largest that a call makes."""

@@ -15,6 +15,7 @@ from workshop.probe.internals import WORKER_LOOP
 from workshop.probe.listener import TELL
 from workshop.probe.observations import (
     BackwardPass,
+    LargestMade,
     LineRuns,
     LoaderIterated,
     LoaderMade,
@@ -63,6 +64,7 @@ class Observations:
     noticed: dict[str, Noticed] = field(default_factory=dict)
     """The last that was noticed of each cause, by its name."""
     line_runs: list[LineRuns] = field(default_factory=list)
+    largest_made: list[LargestMade] = field(default_factory=list)
     operators: OperatorWork | None = None
     """What the operators of a step compute; None if that was not measured."""
     iterated: list[LoaderIterated] = field(default_factory=list)
@@ -192,6 +194,8 @@ def _enter(found: Observations, events: Iterable[Event]) -> None:
                 found.noticed[event.name] = event
             case LineRuns():
                 found.line_runs.append(event)
+            case LargestMade():
+                found.largest_made.append(event)
             case OperatorWork():
                 found.operators = event
             case LoaderIterated():

@@ -28,7 +28,7 @@ class Waste(Enum):
     AGAIN = auto()
     """It makes what it has made before."""
     ROWS = auto()
-    """It is made for each of many rows, or numbers."""
+    """It is made for each of many rows, or numbers, or each time for more of them."""
     LARGE = auto()
     """It makes something much larger than what goes in."""
 
@@ -37,7 +37,9 @@ def wasteful_calls(timeline: Timeline, samples: list[StepSample]) -> tuple[list[
     """Return the calls that make the same again, one of many rows, or much too much; and the samples of all others."""
     calls, found = HotCalls(timeline.measurement.observations), list[Finding]()
     modules = _small_modules(timeline.measurement)
-    for path, call in calls.paths([each for each in samples if each.phase != Phase.DATA_WAIT]):
+    items = [each for each in samples if each.phase == Phase.DATA_WAIT and not each.is_own]
+    samples = [each for each in samples if each.phase != Phase.DATA_WAIT or each.is_own]
+    for path, call in calls.paths(samples):
         waste = _waste_of(timeline, call)
         if waste is None:
             continue
@@ -52,7 +54,7 @@ def wasteful_calls(timeline: Timeline, samples: list[StepSample]) -> tuple[list[
             modules = None
         else:
             found.append(_of_call(timeline, calls, path, call, waste, here, within))
-    return [*found, *([_of_modules(modules, ())] if modules else [])], samples
+    return [*found, *([_of_modules(modules, ())] if modules else [])], [*samples, *items]
 
 
 def _of_call(
@@ -106,7 +108,7 @@ def _repeated_from(calls: HotCalls, path: Path) -> Path:
 def _waste_of(timeline: Timeline, call: HotCall) -> Waste | None:
     if call.is_same_again:
         return Waste.AGAIN
-    if call.is_on_rows and not _is_of_training(timeline, call):
+    if (call.is_on_rows or call.goes_on) and not _is_of_training(timeline, call):
         return Waste.ROWS
     return Waste.LARGE if call.expands else None
 

@@ -151,7 +151,7 @@ def _finding_of(timeline: Timeline, line: HotLine, samples: list[StepSample]) ->
         spent_s, of_call_s = of_period * spent_s, of_period * of_call_s
     words = cause.words.format(
         says=seen.says if seen else "",
-        kept=calls.wasted_at(line.frame),
+        kept=calls.wasted_at(line.frame) or calls.inside(line.path, samples),
         each_ms=each_ms,
         when=_when(within, steps.count, is_seldom),
         calls=_calls(timeline, line),
