@@ -48,7 +48,6 @@ class Place:
             env=os.environ | {"WORKSHOP_OFFLINE": "1"},
             capture_output=True,
             text=True,
-            timeout=240,
         )
         if done.returncode and not fails:
             raise RuntimeError(f"{' '.join(map(str, command))}: {(done.stderr or done.stdout)[-300:]}")
@@ -77,6 +76,10 @@ class Claim:
     """Measures it."""
     beside_others: bool = False
     """Whether its times do not matter, so that it can run beside others."""
+    half: int = 1
+    """The half in which it is measured."""
+    limit_s: float = 100.0
+    """Seconds, at most, that it may take."""
 
 
 RESNET = """

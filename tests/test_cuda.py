@@ -2,9 +2,13 @@
 
 import importlib.util
 import json
+import time
+from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 
+import psutil
 import pytest
 import torch
 from conftest import Run
@@ -63,13 +67,34 @@ def test_a_row_that_breaks_does_not_stop_the_others(broken: str, data: Path, tmp
 
         return measure
 
-    claims = {
-        name: cuda_rows.Claim(claim.text, row(name), claim.beside_others) for name, claim in cuda_claims.CLAIMS.items()
-    }
-    found = benchmark.measure(claims, tmp_path, "cpu", data)
-    assert list(found) == list(claims)
+    claims = {name: replace(claim, row=row(name)) for name, claim in cuda_claims.CLAIMS.items()}
+    found = dict(benchmark.measure(claims, cuda_rows.Place(tmp_path, data, "cpu")))
+    assert found.keys() == claims.keys()
     assert found.pop(broken).says == "broke: no such kernel"
     assert all(each.met for each in found.values())
+
+
+def test_a_row_that_hangs_is_ended_with_what_it_has_started(data: Path, tmp_path: Path) -> None:
+    place, started = cuda_rows.Place(tmp_path, data, "cpu"), tmp_path / "started"
+
+    def hang(place: cuda_rows.Place) -> cuda_rows.Found:
+        place.run("-c", f"import os, time; open({str(started)!r}, 'w').write(str(os.getpid())); time.sleep(1000)")
+        return cuda_rows.Found("never", True)
+
+    def limit_s(name: str) -> float:
+        if name == "waits":  # what comes before has begun to hang
+            return 60.0
+        return {"hangs": 5.0, "late": 0.0}[name]
+
+    rows = {"hangs": hang, "waits": lambda _: cuda_rows.Found("as claimed", True), "late": hang}
+    found = dict(benchmark.in_processes(rows, place, 2, limit_s))
+    assert {name: each.met for name, each in found.items()} == {"hangs": None, "waits": True, "late": None}
+    assert found["hangs"].says == "ended: its time is over"
+    assert found["late"].says == "not measured: no time is left"
+    with suppress(psutil.NoSuchProcess, FileNotFoundError):
+        left = psutil.Process(int(started.read_text()))
+        while left.status() != psutil.STATUS_ZOMBIE:  # as long as nobody asks how it ended; else this test times out
+            time.sleep(0.01)
 
 
 def test_what_is_missing_and_not_provided_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
