@@ -14,7 +14,7 @@ from lattice import measure as draw_links
 from workshop.course.checks import config_of, contest_of
 from workshop.experiment import load_config
 from workshop.parts import find_part
-from workshop.parts.part6.copies_check import copies_in, step_time, traced
+from workshop.parts.part6.copies_check import copies_in, traced
 from workshop.profiles import line_profile
 
 ROOT = Path(__file__).parents[1]
@@ -95,7 +95,7 @@ def copying(script: Path, place: Place) -> Found:
         if trace is None:
             return Found("torch.profiler wrote no trace", None, {"share": 0.0})
         made = copies_in(trace)
-        ms = 1e3 * step_time(running)
+        ms = 1e3 * running.epoch().seconds / (running.epoch_steps or 1)
     # The first copy of an epoch has nothing to hide behind.
     columns = {name: getattr(made, name)[1:] for name in ("pinned", "unwaited", "apart")}
     says = ", ".join(f"{int(column.sum())} {name}" for name, column in columns.items())
