@@ -68,6 +68,7 @@ def main() -> None:
         provide(args.wheels, Path(folder, "site"))
         from cuda_claims import CLAIMS
         from cuda_rows import Place
+        from cuda_scripts import summary
         from machine import machine
 
         if unknown := set(args.only or []) - CLAIMS.keys():
@@ -85,6 +86,7 @@ def main() -> None:
     print(f"{held_for}\n\n| claim | measured | met |\n|---|---|---|")
     for row in (rows[each] for each in CLAIMS if each in rows):
         print(f"| {row['claim']} | {row['says']} | { {True: 'yes', False: 'NO', None: '-'}[row['met']] } |")
+    print(f"\n{summary(rows.values())}")
 
 
 def provide(wheels: Path | None, site: Path) -> None:
