@@ -195,7 +195,8 @@ def measure_row(name: str, row: Row, place: "Place", path: Path) -> None:
     except Exception as error:
         found = Found(f"broke: {' '.join(str(error).split())[:200]}", None, {"traceback": traceback.format_exc()})
     found.figures["seconds"] = round(time.monotonic() - begin, 1)
-    print(f"{name}: {found.says} ({found.figures['seconds']} s)", file=sys.stderr, flush=True)
+    if name:
+        print(f"{name}: {found.says} ({found.figures['seconds']} s)", file=sys.stderr, flush=True)
     path.with_suffix(".part").write_text(json.dumps(asdict(found)))
     path.with_suffix(".part").rename(path)
 
