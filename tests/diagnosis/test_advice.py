@@ -7,9 +7,7 @@ from typing import Any
 import pytest
 import torch
 
-from workshop.diagnosis.causes.data_wait import COLLATES, DRAWS, NO_DRAWS, SINGLE_ITEMS, SLOW_COLLATE, SLOW_ITEM
-from workshop.diagnosis.causes.other_work import OWN_WORK
-from workshop.diagnosis.hot_calls import (
+from workshop.diagnosis.call_words import (
     AGAIN_BY_ROW,
     COPIES,
     GOES_ON,
@@ -19,6 +17,8 @@ from workshop.diagnosis.hot_calls import (
     SAME_AGAIN,
     TINY_OPERATORS,
 )
+from workshop.diagnosis.causes.data_wait import COLLATES, DRAWS, NO_DRAWS, SINGLE_ITEMS, SLOW_COLLATE, SLOW_ITEM
+from workshop.diagnosis.causes.other_work import OWN_WORK
 from workshop.probe.cause import Cause
 from workshop.probe.trials import tried_causes
 

@@ -106,6 +106,11 @@ class Observations:
         """Return the samples of threads with this role between two times."""
         return [each for each in self.samples if each.role == role and begin_s < each.time_s <= end_s]
 
+    @property
+    def largest_by_line(self) -> list[tuple[tuple[Frame, ...], LargestMade]]:
+        """The frames of user code of each `LargestMade`, and it."""
+        return [(self.user_frames_of(each.stack), each) for each in self.largest_made]
+
     def cores_used(self, begin_s: float, end_s: float) -> float:
         """Return how many cores all processes together kept busy between two times."""
         used_s = 0.0

@@ -161,7 +161,7 @@ def _of_tensor(tensor: torch.Tensor) -> KeptOperand:
 def _different_rows(tensor: torch.Tensor) -> int:
     """Return how many rows of numbers differ by more than rounding, by a weighted sum; 0 of few or many, or large."""
     is_worth_it = tensor.device.type == "cpu" and tensor.is_floating_point() and tensor.layout is torch.strided
-    if not is_worth_it or tensor.ndim < 2 or not 8 <= len(tensor) <= SAMPLE // 8 or tensor.numel() > SAMPLE**2:
+    if not is_worth_it or tensor.ndim < 2 or not 8 <= len(tensor) <= SAMPLE // 8 or tensor.numel() > 64 * SAMPLE:
         return 0
     rows = tensor.flatten(1).double()
     sums = (rows @ torch.arange(1, rows.shape[1] + 1, dtype=torch.float64).sqrt()).sort().values

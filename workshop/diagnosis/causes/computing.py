@@ -3,8 +3,9 @@
 from collections.abc import Callable
 from enum import Enum, auto
 
+from workshop.diagnosis.call_words import LARGE_INTERMEDIATE, SAME_AGAIN, TINY_OPERATORS, large, often, same
 from workshop.diagnosis.findings import MIN_SHARE_OF_STEP, Finding, finding, gain_of
-from workshop.diagnosis.hot_calls import LARGE_INTERMEDIATE, SAME_AGAIN, TINY_OPERATORS, HotCall, HotCalls
+from workshop.diagnosis.hot_calls import HotCall, HotCalls
 from workshop.diagnosis.measurement import Measurement
 from workshop.diagnosis.timeline import StepSample, Timeline
 from workshop.diagnosis.tried import TriedChange, finding_of, tried_changes
@@ -79,11 +80,11 @@ def _of_call(
     match waste:
         case Waste.AGAIN:
             calling = path if call.is_same_each_step else _repeated_from(calls, path)
-            cause, words = SAME_AGAIN, call.same(is_called=calling != path)
+            cause, words = SAME_AGAIN, same(call, is_called=calling != path)
         case Waste.ROWS:
-            cause, words = clearest.why_often
+            cause, words = often(clearest)
         case Waste.LARGE:
-            cause, words = LARGE_INTERMEDIATE, call.large(calls.readers(call))
+            cause, words = LARGE_INTERMEDIATE, large(call, calls.readers(call))
     saved = call.saved if waste is not Waste.LARGE else 1.0
     part = (share + sum(by_line.values()) + in_backward) * saved
     phases = {each.phase for each in here}
