@@ -5,15 +5,17 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from cuda_memory import MEMORY
 from cuda_rows import Claim, Found, Place, Row, resnet
+from cuda_scripts import SCRIPTS
 from lattice import measure as draw_links
 
 from workshop.course.checks import config_of, contest_of
 from workshop.experiment import load_config
 from workshop.parts import find_part
-from workshop.parts.part6.copies_check import copies_in, step_time, traced
+from workshop.parts.part6.copies_check import copies_in, traced
 from workshop.profiles import line_profile
 
 ROOT = Path(__file__).parents[1]
@@ -94,12 +96,14 @@ def copying(script: Path, place: Place) -> Found:
         if trace is None:
             return Found("torch.profiler wrote no trace", None, {"share": 0.0})
         made = copies_in(trace)
-        ms = 1e3 * step_time(running)
-    found = {name: int(getattr(made, name).sum()) for name in ("pinned", "unwaited", "apart")}
-    says = ", ".join(f"{count} {name}" for name, count in found.items())
-    found["asynchronous"] = int((made.pinned & made.unwaited & made.apart).sum())
-    share = found["asynchronous"] / max(len(made.pinned), 1)
-    return Found(f"of {len(made.pinned)} copies {says}; a step takes {ms:.1f} ms", None, {"share": share, "ms": ms})
+        ms = 1e3 * running.epoch().seconds / (running.epoch_steps or 1)
+    # The first copy of an epoch has nothing to hide behind.
+    columns = {name: getattr(made, name)[1:] for name in ("pinned", "unwaited", "apart")}
+    says = ", ".join(f"{int(column.sum())} {name}" for name, column in columns.items())
+    asynchronous = np.logical_and.reduce(list(columns.values()))
+    share = float(asynchronous.mean()) if len(asynchronous) else 0.0
+    says = f"of {len(asynchronous)} copies after the first {says}; a step takes {ms:.1f} ms"
+    return Found(says, None, {"share": share, "ms": ms})
 
 
 def copies(script: Callable[[Place], Path], least: float, most: float) -> Row:
@@ -281,6 +285,53 @@ def mixed_precision(place: Place) -> Found:
     return of_verdict(place.workshop("compare", "--target", 0.5, old, new, fails=True), 0)
 
 
+SUMMED = {
+    "for images, targets in DataLoader(": "for number, (images, targets) in enumerate(DataLoader(",
+    "):\n        images, targets =": "), 1):\n        images, targets =",
+    "        optimizer.zero_grad()\n": "",
+    "        scaler.step(optimizer)\n        scaler.update()": """        if number % 3 == 0 or number == len(data):
+            scaler.step(optimizer)
+            scaler.update()
+            optimizer.zero_grad()""",
+}
+"""Edits of `RESNET`, after which a step takes three batches."""
+
+
+def accumulated(place: Place) -> Found:
+    """Compare a script with GradScaler whose steps take three of eight batches with one that pins its memory."""
+    scripts = [resnet(place, amp=True, pin=pin, name=f"{name}.py") for name, pin in (("old", False), ("new", True))]
+    for script in scripts:
+        source = script.read_text()
+        for before, after in SUMMED.items():
+            source = source.replace(before, after)
+        script.write_text(source)
+    return of_verdict(place.workshop("compare", "--target", 0.5, *scripts, fails=True), 0)
+
+
+OWN_CLOCK = """
+import time
+began = []
+def tick():
+    began.append(time.perf_counter())
+    if {alone} and began[-1] - began[0] > 8:
+        print(1e3 * (began[-1] - began[20]) / (len(began) - 21))
+        raise SystemExit
+"""
+
+
+def measured_step(place: Place) -> Found:
+    """Compare a step as `workshop measure` takes it with what it takes by the script's own clock, alone."""
+    script = resnet(place, "tick()", small=True)
+    source = script.read_text()
+    alone = place.script("alone.py", OWN_CLOCK.format(alone=True) + source)
+    script.write_text(OWN_CLOCK.format(alone=False) + source)
+    alone_ms = float(place.run(alone).stdout.split()[-1])
+    measured_ms = ms_a_step(place.workshop("measure", "--seconds", 6, "--no-headroom", script))
+    off = measured_ms / alone_ms - 1
+    says = f"{measured_ms:.2f} ms a step, alone {alone_ms:.2f} ms: {off:+.1%}"
+    return Found(says, abs(off) <= 0.03, {"measured_ms": measured_ms, "alone_ms": alone_ms})
+
+
 def two_ranks(place: Place) -> Found:
     """Let two ranks train where there is one GPU."""
     config = place.script("config.py", replace(config_of(find_part("part10"), None), max_epochs=1).to_source())
@@ -326,6 +377,9 @@ CLAIMS = {
     ),
     "compiled": Claim("`check part3` accepts torch.compile", checked("part3", compiled, 0), True),
     "mixed-precision": Claim("`compare`: autocast and GradScaler are the same work twice", mixed_precision, True),
+    "accumulated": Claim("`compare`: so are steps of three batches, where an epoch has eight", accumulated, True),
+    "measured-step": Claim("`measure`: a step takes as long as without it, within 3 %", measured_step),
     **MEMORY,
+    **SCRIPTS,
     "two-ranks": Claim("part 10: two ranks on one GPU are told in a line that there is no second one", two_ranks, True),
 }

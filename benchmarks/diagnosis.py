@@ -61,6 +61,8 @@ class Tried:
     """What was said besides."""
     trials: list[dict[str, Any]] = field(default_factory=list)
     """What was tried on copies of the model, and brought something."""
+    largest: str = ""
+    """The half of a step with the largest headroom; empty if none is known."""
 
     @property
     def named(self) -> bool:
@@ -121,10 +123,7 @@ def try_all(corpus: Path | None, seconds: float, only: list[str] | None) -> Iter
             yield try_slow(each, seconds)
     for path in sorted(((corpus or SLOW).absolute() / "healthy").glob("*.py")):
         if not only or path.stem in only:
-            found = measured(path, seconds)
-            gain = found.findings[0].gain if found.findings else 1.0
-            faults = [asdict(each) for each in found.findings]
-            yield Tried(path.stem, "", False, False, gain, 1.0, faults, told(found), effective(found))
+            yield try_healthy(path, seconds)
 
 
 def try_slow(slow: Planted, seconds: float) -> Tried:
@@ -147,7 +146,21 @@ def try_slow(slow: Planted, seconds: float) -> Tried:
         found=[asdict(each) for each in found],
         notes=told(diagnosis),
         trials=effective(diagnosis),
+        largest=largest_headroom(diagnosis),
     )
+
+
+def try_healthy(path: Path, seconds: float) -> Tried:
+    """Measure a script without a fault."""
+    found = measured(path, seconds)
+    gain, faults = found.findings[0].gain if found.findings else 1.0, [asdict(each) for each in found.findings]
+    return Tried(path.stem, "", False, False, gain, 1.0, faults, told(found), effective(found), largest_headroom(found))
+
+
+def largest_headroom(diagnosis: Diagnosis) -> str:
+    """Return the half of a step with the largest headroom; empty if none is known."""
+    known = diagnosis.headrooms.known if diagnosis.headrooms else {}
+    return str(max(known, key=lambda half: known[half].gain, default=""))
 
 
 def measured(script: Path, seconds: float) -> Diagnosis:

@@ -7,9 +7,18 @@ from typing import Any
 import pytest
 import torch
 
+from workshop.diagnosis.call_words import (
+    AGAIN_BY_ROW,
+    COPIES,
+    GOES_ON,
+    KEPT,
+    LARGE_INTERMEDIATE,
+    ON_NUMBERS,
+    SAME_AGAIN,
+    TINY_OPERATORS,
+)
 from workshop.diagnosis.causes.data_wait import COLLATES, DRAWS, NO_DRAWS, SINGLE_ITEMS, SLOW_COLLATE, SLOW_ITEM
 from workshop.diagnosis.causes.other_work import OWN_WORK
-from workshop.diagnosis.hot_calls import COPIES, KEPT, LARGE_INTERMEDIATE, ON_NUMBERS, SAME_AGAIN, TINY_OPERATORS
 from workshop.probe.cause import Cause
 from workshop.probe.trials import tried_causes
 
@@ -264,6 +273,33 @@ BY_CDIST = {
     "apart.square().sum(-1).add(1e-6).sqrt()": "torch.cdist(z, z).square().add(1e-6).sqrt()",
 }
 
+DECODER = """
+model = nn.GRU(4, 4, batch_first=True)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for _ in range(6):
+    state, made = torch.randn(1, 3, 4), torch.zeros(3, 1, 4)
+    last, going = made, state
+    for _ in range(5):
+        out, going = model(made, state)
+        made = torch.cat([made, out[:, -1:]], 1)
+    optimizer.zero_grad()
+    made.square().mean().backward()
+    optimizer.step()
+"""
+FROM_STATE = {"out, going = model(made, state)": "out, going = model(made[:, -1:], going)"}
+
+PROMPTS = """
+model, encoder, prompts = nn.Linear(4, 3), nn.Linear(6, 4).requires_grad_(False), torch.randn(3, 6)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for _ in range(6):
+    labels = torch.randint(0, 3, (12,))
+    encoded = encoder(prompts[labels])
+    optimizer.zero_grad()
+    model(encoded).square().mean().backward()
+    optimizer.step()
+"""
+EACH_ONCE = {"encoder(prompts[labels])": "encoder(prompts)[labels]"}
+
 JOINS = """
 def joined(items):
     return torch.stack([x / 3.0 for x, _ in items]), torch.tensor([y for _, y in items])
@@ -337,6 +373,8 @@ TAKEN: dict[str, Advice] = {
     "copies": Advice(MEMORY, JOINED_ONCE),
     "kept": Advice(POSITIONS, CHOSEN_FIRST, says="where each row is computed by itself"),
     "on-numbers": Advice(NORM, BY_OPERATORS),
+    "growing-input": Advice(DECODER, FROM_STATE, says="where a layer can go on from a state"),
+    "rows again": Advice(PROMPTS, EACH_ONCE, says="Where each row is computed by itself"),
     "large-intermediate": Advice(PAIRS, BY_CDIST, says="where another operator gives the same"),
     "collates": Advice(JOINS, {"torch.stack([x / 3.0 for x, _ in items])": "torch.stack([x for x, _ in items]) / 3.0"}),
     "no-draws": Advice(ITEMS, KEEPS, says="where it makes the same of an item in each epoch"),
@@ -351,8 +389,15 @@ TAKEN: dict[str, Advice] = {
 """What is advised for each cause that names an edit."""
 
 
-NOT_TRIED = (SLOW_ITEM, SLOW_COLLATE, SINGLE_ITEMS, SAME_AGAIN, TINY_OPERATORS, LARGE_INTERMEDIATE, OWN_WORK)
-SENTENCES = {"copies": COPIES, "kept": KEPT, "collates": COLLATES, "no-draws": NO_DRAWS, "draws": DRAWS}
+NOT_TRIED = (SLOW_ITEM, SLOW_COLLATE, SINGLE_ITEMS, SAME_AGAIN, TINY_OPERATORS, LARGE_INTERMEDIATE, GOES_ON, OWN_WORK)
+SENTENCES = {
+    "copies": COPIES,
+    "kept": KEPT,
+    "collates": COLLATES,
+    "no-draws": NO_DRAWS,
+    "draws": DRAWS,
+    "rows again": AGAIN_BY_ROW,
+}
 PARTS = {name: Cause(name, words) for name, words in SENTENCES.items()} | {"on-numbers": ON_NUMBERS}
 """Sentences that are added to the words of a cause, or take their place."""
 

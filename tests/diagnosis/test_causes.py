@@ -5,14 +5,14 @@ from pathlib import Path
 
 import pytest
 
-from workshop.diagnosis import ranks
+from workshop.diagnosis import call_words, ranks
 from workshop.diagnosis.causes import computing, data_wait, gpu, growing_steps, other_work
 from workshop.parts import find_part
 from workshop.probe.cause import Cause, CausePlace
 from workshop.probe.trials import tried_causes
 
 ROOT = Path(__file__).parents[2]
-MODULES = (computing, data_wait, gpu, growing_steps, other_work, ranks)
+MODULES = (computing, data_wait, call_words, gpu, growing_steps, other_work, ranks)
 SEEN = [each for module in MODULES for each in vars(module).values() if isinstance(each, Cause)]
 TRIED = [each for each in tried_causes().values() if each.words]
 FAULTS = {each.name for each in (*SEEN, *TRIED) if each.place is not CausePlace.OPTION}

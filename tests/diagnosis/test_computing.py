@@ -12,7 +12,7 @@ from workshop.diagnosis.causes.other_work import other_work_findings
 from workshop.diagnosis.findings import Finding
 from workshop.diagnosis.measurement import Measurement
 from workshop.diagnosis.samples import Observations, Sample
-from workshop.probe.observations import BackwardPass, LineRuns, Operand, OperatorWork, Role, Trial
+from workshop.probe.observations import BackwardPass, LargestMade, LineRuns, Operand, OperatorWork, Role, Trial
 from workshop.probe.phases import Phase
 from workshop.profiles.stacks import Frame
 
@@ -28,8 +28,10 @@ for step in range(1000):
     pairs = seen[:, None] - seen
     far = pairs.square().sum(-1)
     deep = self.encode(seen)
+    for i in range(1000):
+        total += i * 0.5
 """
-NEAR, EDGES, CHOSEN, CELL, BACKWARD, STEP, PAIRS, FAR, DEEP = 3, 4, 6, 7, 8, 9, 10, 11, 12
+NEAR, EDGES, CHOSEN, CELL, BACKWARD, STEP, PAIRS, FAR, DEEP, TOTAL = 3, 4, 6, 7, 8, 9, 10, 11, 12, 14
 ENTRY = Operand("seen[i]", "float32 [8]", 32, 8, False, 4711, same_run=(0, 100), same_step=(0, 100))
 ENTRIES = replace(ENTRY, name="seen", form="float32 [24, 8]", size=768, length=24, same_run=(100, 100))
 AGAIN = Operand("near", "float32 [900, 900]", 3_240_000, 900, False, 4712, same_run=(0, 0), same_step=(4, 4))
@@ -54,6 +56,7 @@ def found(tmp_path: Path) -> Found:
         trials: tuple[Trial, ...] = (),
         causes: Callable[[Measurement], list[Finding]] = other_work_findings,
         work: OperatorWork | None = None,
+        inside: LargestMade | None = None,
     ) -> list[Finding]:
         script = str(tmp_path / "mine.py")
         Path(script).write_text(TRAINING)
@@ -68,8 +71,14 @@ def found(tmp_path: Path) -> Found:
         parts = [(0.01, 1, (("<module>", script, line),)) for line in (lines[0], STEP)]
         backward = BackwardPass(0.0, 1, 1, step=3, operations=2, parts=(*parts, (0.5, 1, ())))
         of_lines = [replace(each, file=script) for each in runs]
+        largest = [replace(inside, stack=(("<module>", script, lines[0]),))] if inside else []
         observations = Observations(
-            samples, line_runs=of_lines, backward_passes=[backward], raced=list(trials), operators=work
+            samples,
+            largest_made=largest,
+            line_runs=of_lines,
+            backward_passes=[backward],
+            raced=list(trials),
+            operators=work,
         )
         phases_ms = dict.fromkeys(phases.values(), 100.0) | {phase: 100.0 * len(lines)}
         return causes(Measurement(made_steps(phases_ms, 40), observations=observations))
@@ -128,9 +137,12 @@ def test_a_line_on_one_row_at_a_time_with_its_backward_pass(found: Found) -> Non
 
 def test_a_line_on_one_number_at_a_time_is_for_operators(found: Found) -> None:
     number = replace(ENTRY, name="i", form="int", size=8, length=0)
-    (each,) = found(seen(CHOSEN, reads=(number,), runs=5000), lines=(CHOSEN,), phase=Phase.VALIDATION)
-    assert (each.cause, each.line) == ("own-work", CHOSEN)
+    total = replace(number, name="total")
+    (each,) = found(seen(TOTAL, reads=(number, total), runs=5000), lines=(TOTAL,), phase=Phase.VALIDATION)
+    assert (each.cause, each.line) == ("own-work", TOTAL)
     assert each.words.startswith("This runs 1000 times a step, each time on single numbers, such as `i` (int, 8 B): ")
+    unknown = found(seen(CHOSEN, reads=(number,), runs=5000), lines=(CHOSEN,), phase=Phase.VALIDATION)
+    assert not any("single numbers" in each.words for each in unknown), "what is called there may do more"
 
 
 @pytest.mark.parametrize(
@@ -165,7 +177,7 @@ def test_something_much_larger_than_what_goes_in_is_named_with_the_lines_that_re
     rows = replace(ENTRIES, name="seen[:, None]", form="float32 [24, 1, 800]", size=76_800)
     made = replace(AGAIN, name="pairs", form="float32 [24, 24, 800]", size=1_843_200, learned=True, memory=4713)
     least = replace(AGAIN, name="far", form="float32 [24, 24]", size=2304, learned=True)
-    pairs = seen(PAIRS, reads=(rows,), writes=(made,))
+    pairs = seen(PAIRS, reads=(rows, replace(rows, name="seen")), writes=(made,))
     (each,) = found(pairs, seen(FAR, reads=(made,), writes=(least,)), lines=(PAIRS, FAR))
     assert (each.cause, each.line, each.share) == ("large-intermediate", PAIRS, pytest.approx(1 / 4 + 1 / 8))
     assert each.beside == {FAR: pytest.approx(1 / 4)}
@@ -175,6 +187,35 @@ def test_something_much_larger_than_what_goes_in_is_named_with_the_lines_that_re
     deep = seen(DEEP, reads=(replace(rows, name="seen"),), writes=(replace(made, name="deep"),))
     assert found(deep, lines=(DEEP,)) == [], "what is called there may have weights"
     assert found(seen(PAIRS, writes=(made,)), lines=(PAIRS,)) == [], "nobody knows what goes in"
+
+
+def test_something_large_that_an_operator_makes_inside_is_named(found: Found) -> None:
+    rows = replace(ENTRIES, name="pairs", form="float32 [24, 800]", size=76_800)
+    least = replace(AGAIN, name="far", form="float32 [24, 24]", size=2304, learned=True)
+    far = seen(FAR, reads=(rows,), writes=(least,))
+    (each,) = found(far, lines=(FAR,), inside=LargestMade(0.0, 1, 1, (), "float32 [24, 24, 800]", 1_843_200))
+    assert (each.cause, each.line) == ("large-intermediate", FAR)
+    assert each.words.startswith("This makes in between, float32 [24, 24, 800] (1.84 MB) of 76.8 KB: where another")
+    assert found(far, lines=(FAR,)) == []
+
+
+def test_what_is_given_more_in_each_run_is_to_go_on_from_a_state(found: Found) -> None:
+    more = replace(ENTRY, name="x", form="float32 [64, 24, 1]", size=6144, longer=(99, 100))
+    (each,) = found(seen(CHOSEN, reads=(more,), runs=120), lines=(CHOSEN,))
+    assert (each.cause, each.line) == ("growing-input", CHOSEN)
+    assert each.words.startswith("This runs 24 times a step, each time on more: `x` (float32 [64, 24, 1], 6.14 KB) at")
+    of_half = 1.0 - (1 / 3 + 1 / 6) * (1.0 - 2.0 / 25.0)
+    assert each.gain == pytest.approx(1.0 + 1.25 * (1.0 / of_half - 1.0)), "of 1 + ... + 24 rows, 24 are new"
+
+
+def test_rows_that_are_made_several_times_are_to_be_made_once(found: Found) -> None:
+    rows = replace(AGAIN, name="return", form="float32 [36, 192]", length=36, same_step=(0, 4), different=(45, 180))
+    (each,) = found(seen(NEAR, writes=(rows,)), lines=(NEAR,))
+    assert (each.cause, each.line) == ("same-again", NEAR)
+    assert each.words.startswith("Of 36 rows that this makes, about 9 differ: what it returns (float32 [36, 192], ")
+    assert each.gain == pytest.approx(1.0 + 1.25 * (1.0 / (1.0 - 0.75 / 3) - 1.0))
+    learned = replace(rows, learned=True)
+    assert found(seen(NEAR, writes=(learned,)), lines=(NEAR,)) == [], "its weights are trained"
 
 
 def test_a_call_for_each_row_gains_no_more_than_calls_cost(found: Found) -> None:

@@ -13,7 +13,7 @@ from workshop.parts import find_part
 from workshop.parts.case import case_names, find_case, without_fault
 
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
-CORPORA = ("slow", "unseen", "blind", "memory", "memory/unseen")
+CORPORA = ("slow", "unseen", "blind", "gpu", "memory", "memory/unseen")
 PLANTED = {corpus: tomllib.loads((BENCHMARKS / corpus / "planted.toml").read_text()) for corpus in CORPORA}
 CASES = {name: find_case(find_part("part11"), name) for name in case_names(find_part("part11"))}
 

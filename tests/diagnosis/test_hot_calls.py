@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from workshop.diagnosis.call_words import often, same, says
 from workshop.diagnosis.hot_calls import HotCall
 from workshop.diagnosis.samples import observations_of
 from workshop.diagnosis.watched_lines import watched_line
@@ -63,10 +64,10 @@ def test_what_the_lines_of_a_training_do(tmp_path: Path, monkeypatch: pytest.Mon
         seen = [HotCall(each) for each in observations_of(run).line_runs]
     table, chosen, larger, few, backward = seen
     assert (table.is_same_each_step, table.is_same_in_step, table.runs) == (True, True, 8)
-    assert "8 times in each, this makes the same: `table` (float32 [200, 6], 4.8 KB). Make it once" in table.same()
+    assert "8 times in each, this makes the same: `table` (float32 [200, 6], 4.8 KB). Make it once" in same(table)
     assert (chosen.is_on_rows, chosen.times, chosen.seen.with_gradients) == (True, 24, False)
-    assert "24 times a step, each time on 1 of 8 entries of `x` (float32 [6], 24 B)" in chosen.why_often[1]
+    assert "24 times a step, each time on 1 of 8 entries of `x` (float32 [6], 24 B)" in often(chosen)[1]
     assert not any(each.is_same_each_step for each in (chosen, larger, few, backward))
     makes = ", and makes `larger` (float32 [800, 6], 19.2 KB)"
-    assert larger.says == ", on `x` (float32 [8, 6], 192 B, new each time)" + makes
+    assert says(larger) == ", on `x` (float32 [8, 6], 192 B, new each time)" + makes
     assert few.made[0].memory == larger.made[0].memory

@@ -323,18 +323,19 @@ def test_steps_that_become_shorter_are_noted() -> None:
     assert shorter([0.03, *[0.02] * 9]) == [], "too few to tell"
 
 
-@pytest.mark.parametrize(("workers", "lines"), [(2, [4]), (0, [])])
-def test_a_sampler_that_draws_beside_workers_is_a_line_that_the_training_waits_for(
-    workers: int, lines: list[int], tmp_path: Path
+@pytest.mark.parametrize(("workers", "fetched", "lines"), [(2, False, [4]), (0, False, [4]), (0, True, [])])
+def test_a_sampler_that_draws_is_a_line_that_the_training_waits_for(
+    workers: int, fetched: bool, lines: list[int], tmp_path: Path
 ) -> None:
-    """Without workers, the whole loading is in the same thread, and its causes are those of the wait for data."""
+    """Without workers, items are made in the same thread, and their causes are those of the wait for data."""
     script, loader = str(tmp_path / "mine.py"), "/lib/site-packages/torch/utils/data/dataloader.py"
     Path(script).write_text(
         "for batch in loader:\n    optimizer.step()\ndef __iter__(self):\n    order.remove(index)\n"
     )
+    fetch = Frame("fetch", "/lib/site-packages/torch/utils/data/_utils/fetch.py", 50)
     loop, draw = Frame("<module>", script, 1), (Frame("_next_index", loader, 7), Frame("draw", script, 4))
     stacks = [
-        (Phase.DATA_WAIT, (loop, *draw)),
+        (Phase.DATA_WAIT, (loop, *[fetch] * fetched, *draw)),
         (Phase.DATA_WAIT, (loop, Frame("_get_data", loader, 8))),
         (Phase.OPTIMIZER, (Frame("<module>", script, 2),)),
     ]

@@ -16,7 +16,8 @@ import numpy as np
 from judge.recorded_evidence import FOLDER, TESTS, Recorded, load, names_in, save
 
 from workshop.judge.judged_script import JudgedScript
-from workshop.judge.ledger import events_in
+from workshop.judge.ledger import Ledger, events_in
+from workshop.judge.step_proof import alike
 from workshop.probe.events import (
     Event,
     ForwardPass,
@@ -72,8 +73,10 @@ def record_inputs(script: JudgedScript, original: JudgedScript) -> Recorded:
     """Let a script train, and keep what says something about its inputs; its original takes some of its steps again."""
     dice, samples = random.Random(0), []
     for _ in range(EPOCHS.get(original_of(original.name.removesuffix(".py")), 4)):
-        epoch = script.epoch(Proceed(dice.randrange(script.epoch_steps) if script.epoch_steps else None))
+        numbers = script.alike or range(script.epoch_steps or 0)
+        epoch = script.epoch(Proceed(dice.choice(numbers) if numbers else None))
         samples += [epoch.sample] if epoch.sample else []
+        script.alike = script.alike or alike(Ledger.of(script.folder).steps)
     if script is original:
         script.draw_items()
     elif not original.epochs_in_run:

@@ -15,8 +15,9 @@ from torch import distributed
 
 from workshop.judge.judged_script import JudgedScript
 from workshop.judge.ledger import Ledger
+from workshop.judge.optimizer_proof import OptimizerReason
 from workshop.judge.reasons import ReasonKind
-from workshop.judge.step_proof import SampledSteps, StepReason, differs, take_at_same_number
+from workshop.judge.step_proof import SampledSteps, StepReason, alike, differs, take_at_same_number
 from workshop.judge.work_proof import WorkReason, check_progress, differences
 from workshop.probe import recorded_step
 from workshop.probe.connection import ClosedError, Connection
@@ -465,6 +466,29 @@ CLIPPED = SCALED.replace("scaler.step", UNSCALED)
 """A scaler leaves out the steps whose loss overflows, about one in four."""
 
 
+SUMMED = """
+net = nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.Linear(16, 2))
+optimizer = torch.optim.AdamW(net.parameters(), lr=1e-2)
+scaler = torch.amp.GradScaler("cpu", init_scale=2.0**40, backoff_factor=2.0**-9, growth_interval=3)
+torch.manual_seed(1)
+loader = torch.utils.data.DataLoader(torch.utils.data.TensorDataset(torch.randn(30, 8), torch.arange(30) % 2), 4, True)
+torch.manual_seed(SEED)
+while True:
+    for number, (x, y) in enumerate(loader, 1):
+        with torch.autocast("cpu", torch.float16):
+            loss = nn.functional.cross_entropy(net(x), y) / 3
+        scaler.scale(loss).backward()
+        if number % 3 == 0 or number == len(loader):
+            scaler.step(optimizer)
+            scaler.update()
+            optimizer.zero_grad()
+"""
+LEFT_OVER = SUMMED.replace(" or number == len(loader)", "")
+COUNTED_ON = LEFT_OVER.replace("while", "count = 0\nwhile").replace("number % 3", "count % 3")
+COUNTED_ON = COUNTED_ON.replace("        with", "        count += 1\n        with")
+"""Steps of three batches, of eight in an epoch: one more at its end, or what is left over goes into the next step."""
+
+
 LOOPS = {
     "critic-often": CRITIC_OFTEN,
     "two-loaders": TWO_LOADERS,
@@ -554,10 +578,11 @@ def retaken_scaled(new: str, old: str, folder: Path) -> tuple[Ledger, Ledger]:
     """What two scripts with a scaler have noted, and what comes of steps of the one in the other's loop."""
     with run(new.replace("SEED", "2"), folder, "new") as new_run:
         new_run.epoch()
-        samples = [new_run.epoch(Proceed(step)).sample for step in range(2, 10)]
-        assert new_run.epoch_steps == 16
+        new_run.alike = alike(Ledger.of(new_run.folder).steps)
+        samples = [new_run.epoch(Proceed(step)).sample for step in new_run.alike or range(2, 8)]
     candidate = Ledger.of(new_run.folder)
     with run(old.replace("SEED", "3"), folder, "old") as old_run:
+        old_run.epoch()
         for sample in samples:
             old_run.epoch()
             assert sample
@@ -572,6 +597,7 @@ def retaken_scaled(new: str, old: str, folder: Path) -> tuple[Ledger, Ledger]:
 )
 def test_a_step_that_a_scaler_leaves_out_is_a_step(new: str, old: str, tmp_path: Path) -> None:
     original, candidate = retaken_scaled(new, old, tmp_path)
+    assert len(candidate.steps) == 16 * (1 + len(candidate.recomputed))
     for ledger, text in (original, old), (candidate, new):
         skipped = [step.is_skipped for step in ledger.steps]
         idle = [len(step.still) == 4 for step in ledger.steps]
@@ -579,6 +605,22 @@ def test_a_step_that_a_scaler_leaves_out_is_a_step(new: str, old: str, tmp_path:
         assert skipped == ([False] * len(idle) if text is FUSED else idle), "a fused optimizer leaves it out itself"
     assert not any(map(differs, candidate.recomputed))
     assert differences(original, candidate) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "steps"), [(SUMMED, 3), (LEFT_OVER, 6), (COUNTED_ON, 8)], ids=["at-the-end", "left-over", "counted-on"]
+)
+def test_a_loop_whose_steps_take_three_of_eight_batches(text: str, steps: int, tmp_path: Path) -> None:
+    original, candidate = retaken_scaled(text, text, tmp_path)
+    assert len(candidate.steps) == steps * (1 + len(candidate.recomputed))
+    assert {True, False} == {step.is_skipped for step in candidate.steps}
+    assert all(map(is_the_same, candidate.recomputed)), candidate.recomputed
+    assert differences(original, candidate) == []
+
+
+def test_a_scale_that_grows_sooner_is_another_setting(tmp_path: Path) -> None:
+    both = retaken_scaled(SUMMED.replace("growth_interval=3", "growth_interval=1"), SUMMED, tmp_path)
+    assert [each.kind for each in differences(*both)] == [OptimizerReason.OTHER_SETTING]
 
 
 def test_the_scale_is_the_scripts_own_after_steps_of_another(tmp_path: Path) -> None:

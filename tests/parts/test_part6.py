@@ -8,8 +8,13 @@ from typing import Any
 import numpy as np
 import pytest
 
+from workshop.course.checks import config_of, contest_of
+from workshop.judge.contest import Contest
 from workshop.judge.ledger import Ledger
-from workshop.judge.verdict import Outcome
+from workshop.judge.race import MIN_PAIRS, Pair, RaceResult
+from workshop.judge.verdict import Outcome, Verdict
+from workshop.parts import find_part
+from workshop.parts.part6 import copies_check
 from workshop.parts.part6.copies_check import (
     BLOCKING_VARIABLE,
     FAULTS,
@@ -17,8 +22,12 @@ from workshop.parts.part6.copies_check import (
     copied_ahead,
     copies_in,
     found_in,
+    of_race,
     on_cuda,
+    race_at,
+    with_speed,
 )
+from workshop.parts.part6.copy_sizes import CopySize, best, measure
 from workshop.probe.events import BatchCopied, ForwardPass, StepTaken
 from workshop.probe.signature import encode
 from workshop.traces.trace import Trace, read
@@ -119,3 +128,65 @@ def test_the_last_copy_before_the_model_begins_counts(copied: list[tuple[float, 
     steps = [StepTaken(each.t, 1, 1, (each,), 1, (0.0,)) for each in forwards]
     copies = [BatchCopied(t, 1, 1, pictures[1], memory) for t, memory in copied]
     assert copied_ahead(Ledger(steps=steps, copies=copies), 2) == found
+
+
+def contest_of_solution(data: Path) -> Contest:
+    part = find_part("part6")
+    assert part.solution
+    return contest_of(part, part.solution, config_of(part, None), data, "cpu")
+
+
+SIZES = [CopySize(128, 16, 0.5e-3, 6e-3), CopySize(224, 64, 5e-3, 9e-3), CopySize(448, 64, 20e-3, 60e-3)]
+"""Small batches take as long as the launches of their kernels; of large ones, copies and kernels grow alike."""
+
+
+def test_the_size_at_which_copying_takes_the_largest_share_is_raced() -> None:
+    assert best(SIZES) is SIZES[1]
+    assert SIZES[1].share == pytest.approx(5 / 14)
+    assert best([]) is None
+
+
+@pytest.mark.parametrize(
+    ("size", "said"),
+    [
+        (SIZES[0], CopyReason.NOTHING_TO_HIDE(side=128, batch=16, share=SIZES[0].share)),
+        (None, CopyReason.NO_SIZE_FITS()),
+    ],
+)
+def test_where_no_size_will_do_that_is_said_and_nothing_raced(size: CopySize | None, said: CopyReason) -> None:
+    found = with_speed(Verdict("part6", Outcome.DONE, ()), SimpleNamespace(), size)  # type: ignore[arg-type]
+    assert (found.outcome, found.reasons, found.timing) == (Outcome.DONE, (said,), None)
+
+
+@pytest.mark.parametrize(
+    ("after_ms", "outcome"),
+    [
+        ((10.0, 10.2, 10.1), Outcome.DONE),
+        ((14.0, 14.6, 13.1), Outcome.UNDECIDED),
+        ((16.0, 16.1, 16.2), Outcome.NOT_YET),
+    ],
+)
+def test_it_is_done_only_with_a_speedup_that_is_certain(after_ms: tuple[float, ...], outcome: Outcome) -> None:
+    result = RaceResult(1.0, tuple(Pair(14e-3, each / 1e3) for each in after_ms))
+    verdict = of_race(Verdict("part6", Outcome.DONE, ()), result, SIZES[1], contest_of_solution(Path("data")))
+    [said] = verdict.reasons
+    assert verdict.outcome is outcome
+    assert said.kind is CopyReason.SPEEDUP
+    assert (result.interval[0] > 1) is (outcome is Outcome.DONE)
+    assert "with 64 pictures of 224 px a batch, copying takes 36% of a step" in str(said)
+    assert verdict.timing
+    assert verdict.timing.ratio == pytest.approx(result.ratio)
+
+
+def test_sizes_are_measured_by_steps_of_the_parts_model() -> None:
+    [found] = measure("cpu", [(64, 2)])
+    assert (found.side, found.batch) == (64, 2)
+    assert 0 < found.copy_s < found.compute_s
+
+
+@pytest.mark.slow
+def test_both_scripts_are_raced_at_a_size_of_their_own(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(copies_check, "RACE_S", 0.1)
+    result = race_at(contest_of_solution(data), CopySize(64, 64, 0.1, 0.4))
+    assert len(result.pairs) == MIN_PAIRS
+    assert all(0 < each.before_s < 100 and 0 < each.after_s < 100 for each in result.pairs)

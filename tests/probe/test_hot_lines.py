@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import FrameType
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -139,6 +139,15 @@ def test_of_many_runs_a_few_are_looked_at_and_all_are_counted(tmp_path: Path) ->
     assert value.same_run == (STEPS * (MAX_RUNS - 1),) * 2
 
 
+class Batch(NamedTuple):
+    state: torch.Tensor
+    reward: torch.Tensor
+
+
+def total_of(batch: Batch) -> torch.Tensor:
+    return batch.state.sum() + batch.reward.sum()
+
+
 class Thresholds:
     """Goes through the same two batches for each of five thresholds, and keeps all that it has ever counted."""
 
@@ -158,6 +167,40 @@ def test_what_an_earlier_run_of_the_step_has_made_and_what_is_copied_to_grow(tmp
     assert named(above.writes)["above"].same_run == (STEPS * 8, STEPS * 9), "of 10 runs, the first two were new"
     assert named(grown.writes)["self.counted"].grown == (STEPS * 10, STEPS * 10 * 64 * 4)
     assert named(above.writes)["above"].grown == (0, 0)
+
+
+class Decoder:
+    """Decodes in eight turns, each of all that there is, for a few prompts that come again and again."""
+
+    def __init__(self) -> None:
+        self.prompts = torch.randn(3, 32)
+
+    def decode(self) -> torch.Tensor:
+        decoded = torch.randn(4, 1)
+        for _ in range(8):
+            total = decoded.sum(1, keepdim=True)
+            decoded = torch.cat([decoded, total], 1)
+        encoded = self.prompts[torch.arange(24) % 3] * 2.0
+        return decoded.sum() + encoded.sum()
+
+
+def test_what_is_longer_each_time_and_rows_that_come_again(tmp_path: Path) -> None:
+    total, encoded = watched(tmp_path, Decoder().decode, (Decoder.decode, "total ="), (Decoder.decode, "encoded ="))
+    assert named(total.reads)["decoded"].longer == (STEPS * 7, STEPS * 8 - 1)
+    assert named(encoded.writes)["encoded"].different == (STEPS * 3, STEPS * 24)
+    assert named(encoded.reads)["self.prompts"].different == (0, 0), "too few"
+    one_hot = kept(torch.eye(16))
+    assert one_hot
+    assert one_hot.different == 16, "rows of the same sum"
+
+
+def test_the_entries_of_a_named_tuple_are_known(tmp_path: Path) -> None:
+    batch = Batch(torch.randn(5, 2), torch.randn(5))
+    entries = kept(batch)
+    assert entries
+    assert (entries.form, entries.size) == ("Batch of 2", 60)
+    (seen,) = watched(tmp_path, lambda: total_of(batch), (total_of, "return"))
+    assert named(seen.reads)["batch.state"].form == "float32 [5, 2]"
 
 
 def test_the_gradient_of_a_parameter_is_known(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from workshop.course import kept_checks, kept_scripts, progress
 from workshop.course.answers import AnswerCheck, Ask, judge_of
@@ -243,7 +244,12 @@ def contest_of(part: Part, script: Path, config: ExperimentConfig, data: Path, d
         "photos": data / "stand-in" / BASE_FOLDER / "images",
         "environment": {"PYTHONUNBUFFERED": "1", OFFLINE_VARIABLE: "1"},
     }
-    return replace(contest, command=command, options=options, items=items, wasted_time_s=config.wasted_time)
+
+    def with_sizes(**settings: Any) -> Contest:
+        return contest_of(part, script, replace(config, **settings), data, device)
+
+    contest = replace(contest, command=command, options=options, with_sizes=with_sizes)
+    return replace(contest, items=items, wasted_time_s=config.wasted_time)
 
 
 def config_of(part: Part, path: Path | None) -> ExperimentConfig:

@@ -1,49 +1,19 @@
-"""What hot calls do, as it was watched: the same again, the same for each of many rows, or something new each time."""
+"""What hot calls do, as it was watched: the same again, the same for each of many rows, or something new each time.
+
+In words: `call_words.py`.
+"""
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from pathlib import PurePath
+from dataclasses import dataclass, replace
 
 from workshop.diagnosis.samples import Observations
 from workshop.diagnosis.timeline import StepSample
 from workshop.diagnosis.user_lines import Path, Place, place_of
-from workshop.diagnosis.watched_lines import called, carried, following, watched_line
-from workshop.probe.cause import Cause, Half
-from workshop.probe.observations import LineRuns, Operand
+from workshop.diagnosis.watched_lines import carried, following, goes_round, needed, watched_line
+from workshop.probe.observations import LargestMade, LineRuns, Operand
 from workshop.profiles.stacks import Frame
 
-SAME_AGAIN = Cause(
-    "same-again",
-    "{often} {what} makes the same: {made}. {advice} Where that is changed in place, change a copy.",
-)
-TINY_OPERATORS = Cause(
-    "tiny-operators",
-    "This runs {times:.0f} times a step, each time on {rows}: unless a run needs what the one before has made, call it "
-    "once for all of them.",
-    half=Half.LAUNCHES,
-)
-
-LARGE_INTERMEDIATE = Cause(
-    "large-intermediate",
-    "This makes {made} of {given}{left}: where another operator gives the same without that, such as a matrix product, "
-    "torch.cdist or gather, use it.",
-)
-
-KEPT = (
-    " It makes {whole} ({made}), of which line {line} keeps {part}: where each row is computed by itself, choose first."
-)
-
-COPIES = " It copies all of `{name}` ({whole}) to add {added}: append to a list, and join that where all is read."
-
-ON_NUMBERS = Cause(
-    "own-work",
-    "This runs {times:.0f} times a step, each time on single numbers, such as {rows}: operators on whole arrays do all "
-    "of them in a few calls.",
-)
-SERIES = (
-    "This gives `{layer}` one step of a series at a time, {times:.0f} times a step of the training: give it all of the "
-    "series at once."
-)
+NOTHING = Operand("", "", 0, 0, False, 0, (0, 0), (0, 0))
 
 MUCH = 8
 """The factor, at least, by which one size is much larger than another."""
@@ -66,6 +36,8 @@ class HotCall:
     """What a statement was seen to do."""
 
     seen: LineRuns
+    within: LargestMade | None = None
+    """The largest that an operator makes in it; None if that is not known."""
 
     @property
     def place(self) -> Place:
@@ -112,8 +84,8 @@ class HotCall:
 
     @property
     def is_same_again(self) -> bool:
-        """Whether one of both is so."""
-        return self.is_same_each_step or self.is_same_in_step
+        """Whether one of both is so, or it makes each of its rows several times."""
+        return self.is_same_each_step or self.is_same_in_step or self.again_by_row is not None
 
     @property
     def saved(self) -> float:
@@ -122,11 +94,20 @@ class HotCall:
             return 1.0
         if self.is_same_in_step:
             return (1.0 - 1.0 / self.runs) * min(same / known for same, known in (each.same_run for each in self.made))
-        return 1.0 - 1.0 / self.times
+        if rows := self.again_by_row:
+            return 1.0 - rows.different[0] / rows.different[1]
+        return 1.0 - (2.0 / (self.runs + 1.0) if self.goes_on else 1.0 / self.times)
 
     def _made_same(self, made: list[tuple[int, int]]) -> bool:
         is_plain = not self.seen.draws and not any(each.learned for each in self.seen.writes)
         return is_plain and bool(made) and all(same > max(1, known / 2) for same, known in made)
+
+    @property
+    def again_by_row(self) -> Operand | None:
+        """What it makes with each row several times, without gradients, if there is such."""
+        found = [each for each in self.made if 2 * each.different[0] < each.different[1]]
+        is_plain = not self.seen.draws and not any(each.learned for each in self.seen.writes)
+        return max(found, key=lambda each: each.size) if found and is_plain else None
 
     @property
     def has_no_weights(self) -> bool:
@@ -139,56 +120,65 @@ class HotCall:
         """Whether it is run many times in a step, each time on little, and none needs what the one before has made."""
         if self.times < MANY_RUNS or not self.given or self.is_same_in_step:
             return False
-        needed = carried(*self.place) if self.is_run_often else frozenset[str]()
+        if not (self.has_rows or self.is_plain) or not (self.is_run_often or goes_round(*self.place)):
+            return False
+        before = carried(*self.place) if self.is_run_often else frozenset[str]()
         state = {each.name for each in self.seen.writes} if self.series else set[str]()
         sizes = [self._size(each) for each in self.given if each.name not in state]
-        return max(sizes, default=0.0) <= SMALL_BYTES and not needed - state
+        return max(sizes, default=0.0) <= SMALL_BYTES and not before - state
+
+    @property
+    def longer(self) -> Operand | None:
+        """What is longer in nearly each run than in the one before, if there is such."""
+        found = [each for each in self.seen.reads if each.longer[1] > 1 and each.longer[0] > 0.9 * each.longer[1]]
+        return max(found, key=lambda each: each.size, default=None)
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether it runs several times a step, each time on something longer."""
+        return self.runs >= MUCH and self.longer is not None
 
     @property
     def expands(self) -> bool:
-        """Whether it makes something much larger than all that goes into it, and calls nothing that has more."""
-        if not self.made or not self._given_bytes or self._largest.size <= MUCH * self._given_bytes:
-            return False
-        return called(*self.place) <= {each.name for each in self.seen.reads if each.memory}
+        """Whether it makes something much larger than all that goes into it, of which nothing is unknown."""
+        return bool(self.given_bytes) and self.largest.size > MUCH * self.given_bytes and self.is_plain
 
     @property
-    def _given_bytes(self) -> int:
-        given = sum(each.size for each in self.given)
+    def is_plain(self) -> bool:
+        """Whether it is operators on tensors, arrays and numbers, all of which are known."""
+        known = {each.name for each in self.seen.reads if each.size}
+        of_tensors = tuple(f"{each.name}." for each in self.seen.reads if each.memory)
+        return all(name in known or name.startswith(of_tensors) for name in needed(*self.place))
+
+    @property
+    def given_bytes(self) -> int:
+        """The size of all that it reads; 0 if that is next to nothing."""
+        sizes = dict[int | str, int]()
+        for each in self.seen.reads:  # one tensor may be read in several ways
+            sizes[each.memory or each.name] = max(each.size, sizes.get(each.memory or each.name, 0))
+        given = sum(sizes.values())
         return given if given >= TELLING_BYTES else 0
 
     @property
-    def _largest(self) -> Operand:
-        return max(self.made, key=lambda each: each.size)
+    def largest(self) -> Operand | LargestMade:
+        """The largest that it makes, also within operators; what is read and written is none of it."""
+        found: list[Operand | LargestMade] = [NOTHING, *self.made]
+        if self.within and self.within.size > MUCH * sum(each.size for each in self.made):
+            found.append(self.within)
+        return max(found, key=lambda each: each.size)
 
     def reads_from(self, other: "HotCall") -> bool:
-        """Return whether it reads most of the largest that another makes, in the same file."""
-        made = other._largest
-        return self.seen.file == other.seen.file and any(
-            (each.memory == made.memory != 0 or each.name == made.name) and 2 * each.size > made.size
-            for each in self.seen.reads
-        )
-
-    def large(self, readers: list["HotCall"]) -> str:
-        """Say what large thing it makes, and what the lines that read it make of that."""
-        left = [(each.seen.line, made) for each in readers for made in each.made]
-        line, least = min(left, key=lambda each: each[1].size, default=(0, self._largest))
-        says = f", of which line {line} makes {_in_words(least)}" if MUCH * least.size < self._largest.size else ""
-        return LARGE_INTERMEDIATE.words.format(
-            made=_in_words(self._largest), given=in_bytes(self._given_bytes), left=says
-        )
+        """Return whether it reads most of the largest that another makes, in the same file, and no weights."""
+        made = other.largest
+        if not isinstance(made, Operand) or self.seen.file != other.seen.file or not self.is_plain:
+            return False
+        same = [each for each in self.seen.reads if each.memory == made.memory != 0 or each.name == made.name]
+        return any(2 * each.size > made.size for each in same)
 
     @property
     def series(self) -> str:
         """The name of a recurrent layer that it gives one step at a time; empty if there is none."""
         return next((each.name for each in self.seen.reads if each.form in ("RNN", "LSTM", "GRU")), "")
-
-    @property
-    def why_often(self) -> tuple[Cause, str]:
-        """The cause of a call that is made for one row, or one number, at a time, and what is said of it."""
-        if self.series:
-            return TINY_OPERATORS, SERIES.format(layer=self.series, times=self.times)
-        cause = TINY_OPERATORS if self.has_rows else ON_NUMBERS
-        return cause, cause.words.format(times=self.times, rows=self.rows)
 
     def _size(self, operand: Operand) -> float:
         """How much of an operand a run reads, or a turn of a comprehension."""
@@ -201,75 +191,38 @@ class HotCall:
 
     def _has_rows(self, operand: Operand) -> bool:
         """Whether it reads a row of this in a run or, of one with another number of rows than it has turns, more."""
-        is_known = self.is_run_often or operand.length == round(self.seen.turns / self.seen.runs)
+        is_known = self.is_run_often or operand in self.entries
         least = NUMBER_BYTES if is_known else TELLING_BYTES
         return bool(operand.length and operand.memory) and self._size(operand) > least
 
     @property
+    def row_of(self) -> tuple[Operand, Operand] | None:
+        """What changes from run to run, and what it is one row or entry of; None if that is not known."""
+        for each in self.changing if self.is_run_often else ():
+            if whole := next((one for one in self.seen.reads if _is_entry(each, one)), None):
+                return each, whole
+        return None
+
+    @property
+    def changing(self) -> list[Operand]:
+        """What it reads that is not always the same in a step; all of it, if nothing is."""
+        return [each for each in self.given if each.same_run[0] < each.same_run[1]] or self.given
+
+    @property
+    def entries(self) -> list[Operand]:
+        """What has as many rows as a comprehension has turns."""
+        return [each for each in self.given if each.length == round(self.seen.turns / self.seen.runs)]
+
+    @property
     def knows_whole(self) -> bool:
         """Whether it is known what the rows are of."""
-        return self.rows.startswith("1 of ")
+        return self.row_of is not None if self.is_run_often else bool(self.entries)
 
     @property
-    def rows(self) -> str:
-        """What a run is on, in words: one of so many rows, if that is known."""
-        if not self.is_run_often:
-            entries = [each for each in self.given if each.length == round(self.seen.turns / self.seen.runs)]
-            parts = f"a part of `{self.given[0].name}`"
-            return ", ".join(f"1 of {each.length} entries of `{each.name}`" for each in entries[:2]) or parts
-        changing = [each for each in self.given if each.same_run[0] < each.same_run[1]] or self.given
-        for each in changing:
-            whole = next((one for one in self.seen.reads if _is_entry(each, one)), None)
-            if whole:
-                return f"1 of {whole.length} entries of `{whole.name}` ({each.form}, {in_bytes(each.size)})"
-        largest = max(changing, key=lambda each: each.size)
-        return f"`{largest.name}` ({largest.form}, {in_bytes(largest.size)})"
-
-    @property
-    def says(self) -> str:
-        """How often it is run, and on what, in words that stand in a sentence; empty if nothing is to be said."""
-        often = f", {self.runs:.0f} times a step" if round(self.runs) > 1 else ""
-        largest = max(self.given, key=lambda each: each.size, default=None)
-        if largest is None or largest.size < TELLING_BYTES:
-            return often
-        new = ", new each time" if largest.same_step[0] == 0 < largest.same_step[1] else ""
-        makes = f", and makes {_in_words(self._largest)}" if self.expands else ""
-        return f"{often}, on `{largest.name}` ({largest.form}, {in_bytes(largest.size)}{new}){makes}"
-
-    @property
-    def grows(self) -> str:
-        """Say what it copies to add a little to it; empty if it copies nothing so."""
-        for each in self.made:
-            times, added = each.grown
-            if self.runs < 2 * times and MUCH * added < times * each.size:
-                return COPIES.format(name=each.name, whole=in_bytes(each.size), added=in_bytes(added / times))
-        return ""
-
-    def same(self, is_called: bool = False) -> str:
-        """Say what a call makes again, where it is found itself, or a line that it is called from."""
-        made = ", ".join(map(_in_words, self.made[:2]))
-        same, known = self.made[0].same_step if self.is_same_each_step else self.made[0].same_run
-        if self.is_same_each_step and same < known:
-            often, advice = f"In {same} of {known} runs", "An earlier step has made it: make each once, and keep it."
-        elif self.is_same_each_step:
-            in_step = f", {self.runs:.0f} times in each," if round(self.runs) > 1 else ""
-            often, advice = f"In each of {self.seen.steps} steps{in_step}", "Make it once, before the loop."
-        elif same < known:
-            often = f"In {same} of {known} runs"
-            advice = "An earlier run of the same step has made it: make each once a step, and keep it."
-        else:
-            often, advice = f"In each of {self.runs:.0f} runs in a step", "Make it once a step."
-        what = f"line {self.place[1]} of {PurePath(self.place[0]).name}, which is called here," if is_called else "this"
-        return SAME_AGAIN.words.format(often=often, what=what, made=made, advice=advice)
-
-
-def in_bytes(size: float) -> str:
-    """Return a number of bytes in words."""
-    for unit in ("B", "KB", "MB"):
-        if size < 1000:
-            return f"{size:.3g} {unit}"
-        size /= 1000
-    return f"{size:.3g} GB"
+    def copied(self) -> Operand | None:
+        """What it copies to add a little to it, if there is such."""
+        grown = [each for each in self.made if self.runs < 2 * each.grown[0]]
+        return next((each for each in grown if MUCH * each.grown[1] < each.grown[0] * each.size), None)
 
 
 def _is_data(operand: Operand) -> bool:
@@ -283,20 +236,13 @@ def _is_entry(part: Operand, whole: Operand) -> bool:
     return part.name.startswith(f"{whole.name}[") and whole.length > 0 and is_row
 
 
-def _in_words(operand: Operand) -> str:
-    return f"{_named(operand)} ({operand.form}, {in_bytes(operand.size)})"
-
-
-def _named(operand: Operand) -> str:
-    return "what it returns" if operand.name == "return" else f"`{operand.name}`"
-
-
 class HotCalls:
     """What was seen of the statements that were watched in the training, or `while_loading` in a process of its own."""
 
     def __init__(self, observations: Observations, while_loading: bool = False) -> None:
         runs = [each for each in observations.line_runs if each.steps and (each.pid != each.trainer) == while_loading]
-        self._seen = {(each.file, each.line): HotCall(each) for each in runs}
+        inner = {place_of(frames[-1]): made for frames, made in observations.largest_by_line if frames}
+        self._seen = {place: HotCall(each, inner.get(place)) for each in runs if (place := (each.file, each.line))}
         self._steps = max((each.steps for each in runs), default=0)
 
     def at(self, frame: Frame) -> HotCall | None:
@@ -319,24 +265,27 @@ class HotCalls:
         """Return those of the calls that are in some places."""
         return [call for place, call in self._seen.items() if are(place)]
 
-    def readers(self, call: HotCall) -> list[HotCall]:
-        """Return the calls that read the largest that a call makes."""
-        return [each for each in self._seen.values() if each is not call and each.reads_from(call)]
+    def inside(self, line: Path, samples: list[StepSample]) -> HotCall | None:
+        """Return the statement that a line calls which takes most of some samples; None if none was watched."""
+        within = [replace(each, path=each.path[len(line) :]) for each in samples if each.path[: len(line)] == line]
+        return next((call for _, call in self.paths(within)), None)
 
-    def wasted_at(self, frame: Frame) -> str:
-        """Say what a line copies to add to it, or what the next one keeps of what it makes, if that is a small part."""
+    def kept_of(self, frame: Frame) -> tuple[Operand, HotCall, int] | None:
+        """Return what a line makes of which the next one keeps a part, that next one, and the bytes of that part."""
         call, behind = self.at(frame), following(*place_of(frame))
         after = self._seen.get((frame.path, behind.lineno)) if behind else None
-        if call is None or call.grows or after is None:
-            return call.grows if call else ""
+        if call is None or after is None:
+            return None
         for made in call.made:
             kept = [each for each in (*after.seen.reads, *after.seen.writes) if each.memory == made.memory != 0]
             least = min((each.size for each in kept), default=made.size)
             if least < made.size / 2:
-                return KEPT.format(
-                    made=_named(made), whole=in_bytes(made.size), line=after.seen.line, part=in_bytes(least)
-                )
-        return ""
+                return made, after, least
+        return None
+
+    def readers(self, call: HotCall) -> list[HotCall]:
+        """Return the calls that read the largest that a call makes."""
+        return [each for each in self._seen.values() if each is not call and each.reads_from(call)]
 
     def paths(self, samples: list[StepSample]) -> Iterator[tuple[Path, HotCall]]:
         """Yield each statement on the way of some samples that was watched, those with most time first."""

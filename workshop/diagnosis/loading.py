@@ -1,6 +1,8 @@
 """How the batches of a training run were loaded: by which processes, how long it took, and what slowed what down."""
 
 import linecache
+from bisect import bisect_left
+from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from functools import cached_property
@@ -156,8 +158,24 @@ class Loading:
 
     @property
     def busy_share(self) -> float:
-        """The share of their time in which workers load."""
-        return weight(self.busy) / (weight(self.samples) or 1.0)
+        """The share of the training's wait in which the busiest worker loads, or of all time if none was seen to wait.
+
+        While it computes, workers may have nothing to do, and those of a validation have nothing to do with its wait.
+        """
+        begin_s, end_s = self.steps.began_s, self.steps.ended_s
+        waits = [each for each in self.observations.of(Role.TRAINING, begin_s, end_s) if each.phase == Phase.DATA_WAIT]
+        ends_s, ends = [each.time_s for each in waits], len(waits)
+
+        def is_waited_for(sample: Sample) -> bool:
+            at = bisect_left(ends_s, sample.time_s)
+            return at < ends and ends_s[at] - waits[at].weight_s <= sample.time_s
+
+        of_wait = [each for each in self.samples if is_waited_for(each)] if self.workers else []
+        by_worker = defaultdict[int, list[Sample]](list)
+        for each in of_wait or self.samples:
+            by_worker[each.pid].append(each)
+        busy = [weight([one for one in own if _loads(one.stack)]) / weight(own) for own in by_worker.values()]
+        return max(busy, default=0.0)
 
     def user_paths(self, wanted: Callable[[Sample], bool]) -> list[tuple[UserPath, float]]:
         """Return the user-code frames below torch's fetch call, with weights, of the wanted samples."""

@@ -15,6 +15,7 @@ from workshop.probe.internals import WORKER_LOOP
 from workshop.probe.listener import TELL
 from workshop.probe.observations import (
     BackwardPass,
+    LargestMade,
     LineRuns,
     LoaderIterated,
     LoaderMade,
@@ -63,6 +64,7 @@ class Observations:
     noticed: dict[str, Noticed] = field(default_factory=dict)
     """The last that was noticed of each cause, by its name."""
     line_runs: list[LineRuns] = field(default_factory=list)
+    largest_made: list[LargestMade] = field(default_factory=list)
     operators: OperatorWork | None = None
     """What the operators of a step compute; None if that was not measured."""
     iterated: list[LoaderIterated] = field(default_factory=list)
@@ -103,6 +105,11 @@ class Observations:
     def of(self, role: Role, begin_s: float, end_s: float) -> list[Sample]:
         """Return the samples of threads with this role between two times."""
         return [each for each in self.samples if each.role == role and begin_s < each.time_s <= end_s]
+
+    @property
+    def largest_by_line(self) -> list[tuple[tuple[Frame, ...], LargestMade]]:
+        """The frames of user code of each `LargestMade`, and it."""
+        return [(self.user_frames_of(each.stack), each) for each in self.largest_made]
 
     def cores_used(self, begin_s: float, end_s: float) -> float:
         """Return how many cores all processes together kept busy between two times."""
@@ -192,6 +199,8 @@ def _enter(found: Observations, events: Iterable[Event]) -> None:
                 found.noticed[event.name] = event
             case LineRuns():
                 found.line_runs.append(event)
+            case LargestMade():
+                found.largest_made.append(event)
             case OperatorWork():
                 found.operators = event
             case LoaderIterated():

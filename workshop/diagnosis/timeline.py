@@ -6,10 +6,10 @@ from functools import cached_property
 
 import numpy as np
 
-from workshop.diagnosis.loading import Loading
 from workshop.diagnosis.measurement import Measurement
 from workshop.diagnosis.user_lines import HotLine, Path, Place, hottest, main_lines, place_of, trunk_of
 from workshop.noise import Floats
+from workshop.probe.internals import FETCH_PATH
 from workshop.probe.observations import Role
 from workshop.probe.phases import Phase
 from workshop.profiles.stacks import Frame
@@ -62,13 +62,12 @@ class Timeline:
     @cached_property
     def _sampled(self) -> list[StepSample]:
         observations, steps = self.measurement.observations, self.steps
-        ends, workers = steps.ends_s, Loading(self.measurement).workers
+        ends = steps.ends_s
         found = []
         for each in observations.of(Role.TRAINING, steps.began_s, steps.ended_s):
             step = min(int(np.searchsorted(ends, each.time_s)), len(ends) - 1)
             frames = observations.user_frames(each.stack)
             is_own = bool(frames) and _is_called_in(each.phase, each.stack, frames[-1])
-            is_own = is_own and (workers > 0 or each.phase != Phase.DATA_WAIT)  # without them, it loads the items
             found.append(StepSample(step, each.phase, frames, is_own, each.weight_s))
         lines = main_lines((each.path, each.weight_s) for each in found)
         return [replace(each, path=tuple(lines[frame] for frame in each.path)) for each in found]
@@ -165,9 +164,14 @@ def _place(sample: StepSample) -> Place:
 def _is_called_in(phase: str, stack: Path, innermost: Frame) -> bool:
     """Return whether a backward pass or an optimizer's step, if it is one, has called the innermost line of the user's.
 
-    It has if it is above that line on the stack, and is not called by it.
+    It has if it is above that line on the stack, and is not called by it. What makes items is no work of its own, and
+    gradients that `torch.autograd.grad` hands to the line are.
     """
     if phase not in LIBRARY:
+        return True
+    if any(frame.path.endswith(FETCH_PATH) for frame in stack):
+        return False
+    if any(frame.name == "grad" and frame.path.endswith("/torch/autograd/__init__.py") for frame in stack):
         return True
     at = max(number for number, frame in enumerate(stack) if frame == innermost)
     is_library = [LIBRARY[phase] in frame.path for frame in stack]

@@ -1,6 +1,7 @@
 """Which lines are watched for what they do, and what of their source says what they read and write."""
 
 import ast
+import builtins
 from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -122,20 +123,41 @@ def carried(path: str, line: int) -> frozenset[str]:
     return frozenset(written.intersection(watched.reads) - own)
 
 
-def called(path: str, line: int) -> frozenset[str]:
-    """Return what a statement calls, or whose methods it calls, but for what is imported from `OPERATORS`."""
-    found, statement = set[str](), statement_of(path, line)
-    for call in ast.walk(statement) if statement else ():
-        if isinstance(call, ast.Call):
-            owner = call.func.value if isinstance(call.func, ast.Attribute) else call.func
-            found.update([ast.unparse(owner)] if _is_way(owner) else [])
-    imported = {
+def needed(path: str, line: int) -> frozenset[str]:
+    """Return what a statement reads, and whose functions it calls, but for Python's own and those of `OPERATORS`.
+
+    The variables of comprehensions are among it.
+    """
+    statement, watched = statement_of(path, line), watched_line(path, line)
+    found = set(watched.reads) if watched else set[str]()
+    for node in ast.walk(statement) if statement else ():
+        match node:
+            case ast.Call(func=ast.Attribute(value=owner)) | ast.Call(func=owner) if _is_way(owner):
+                found.add(ast.unparse(owner))
+            case ast.comprehension():
+                found.update(each.id for each in ast.walk(node.target) if isinstance(each, ast.Name))
+    known = frozenset(dir(builtins)) | _operators(path)
+    return frozenset(each for each in found if each.partition(".")[0] not in known)
+
+
+def goes_round(path: str, line: int) -> bool:
+    """Return whether the comprehensions of a statement do its work, and only operators are given what they make."""
+    known = frozenset(dir(builtins)) | _operators(path)
+    return not any(
+        any(isinstance(each, COMPREHENSIONS) for argument in call.args for each in ast.walk(argument))
+        for call in ast.walk(statement_of(path, line) or ast.Pass())
+        if isinstance(call, ast.Call) and _is_way(call.func) and ast.unparse(call.func).partition(".")[0] not in known
+    )
+
+
+def _operators(path: str) -> frozenset[str]:
+    """Return the names that a file imports from `OPERATORS`."""
+    return frozenset(
         each.asname or each.name.partition(".")[0]
         for node in ast.walk(source_of(path).tree)
         for each in getattr(node, "names", ())
         if isinstance(each, ast.alias) and (getattr(node, "module", None) or each.name).partition(".")[0] in OPERATORS
-    }
-    return frozenset(each for each in found if each.partition(".")[0] not in imported)
+    )
 
 
 def _statements(node: ast.AST) -> Iterator[tuple[ast.stmt, list[ast.stmt]]]:

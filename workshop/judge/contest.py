@@ -53,6 +53,8 @@ class Contest:
     """A script that is known to be fast: it shows what speedup this machine allows."""
     share: float = 1.0
     """The share of the solution's speedup that is enough."""
+    with_sizes: Callable[..., "Contest"] | None = None
+    """Return the same contest with other settings of the config, given by their names; None without a config."""
 
     def target_here(self, solution_ratio: float | None) -> float:
         """Return the speedup that is asked for on a machine where the solution reaches this one, if that is known."""

@@ -77,6 +77,7 @@ class JudgedScript(Script):
         whole_steps: the steps of an epoch of its DataLoader, which one of the judge's may be a part of; None if that is
             not known.
         step_s: the seconds of a step in the last epoch.
+        alike: the steps of an epoch that may be recorded; empty for all of them.
     """
 
     def __init__(
@@ -95,6 +96,7 @@ class JudgedScript(Script):
         self.epochs_in_run = self.steps_in_run = 0
         self.whole_steps: int | None = None
         self.step_s = 0.0
+        self.alike: Sequence[int] = ()
 
     @property
     def unit(self) -> str:
@@ -104,7 +106,7 @@ class JudgedScript(Script):
     def begin(self, sample_step: int | None = None, steps: int | None = None) -> None:
         """Start the script and its first epoch, of so many steps, and record the step `sample_step`, counted from 0."""
         steps = steps or self.epoch_steps
-        told = self.photos, steps, sample_step, self.random_states, self.max_epoch_s
+        told = self.photos, steps, sample_step, self.random_states, self.max_epoch_s, self.alike
         self.start(JudgedRun(*told))
         self.epochs_in_run = self.steps_in_run = 0
 
@@ -184,7 +186,7 @@ class JudgedScript(Script):
 
     def _next_epoch(self, proceed: Proceed) -> TimedEpoch:
         if self.epochs_in_run:
-            self.send(proceed)
+            self.send(replace(proceed, alike=self.alike))
             begin = time.perf_counter()  # before any of its processes goes on
             self.signal(signal.SIGCONT)
         while not isinstance(message := self.receive(), EpochEnded):

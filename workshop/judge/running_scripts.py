@@ -13,7 +13,7 @@ from workshop.judge.contest import Contest
 from workshop.judge.judged_script import JudgedScript, TimedEpoch
 from workshop.judge.ledger import Ledger
 from workshop.judge.order_proof import repeats_order
-from workshop.judge.step_proof import SampledSteps
+from workshop.judge.step_proof import SampledSteps, alike
 from workshop.judge.time_plan import FIRST_EPOCHS, TimePlan, why_long
 from workshop.probe.messages import Proceed
 from workshop.probe.phases import Phase
@@ -157,10 +157,11 @@ class RunningScripts(ExitStack):
         if warning := self.load.so_far().warning:
             self.tell(warning)
         if self.plan:
+            self.original.alike = alike(self.original_ledger().steps)
             self.plan.original_s = first.seconds
             self.tell(self.plan.estimate(name, self.steps, first.report.whole_steps))
         for script in self.ranks.scripts:
-            script.epoch_steps = self.original.epoch_steps
+            script.epoch_steps, script.alike = self.original.epoch_steps, self.original.alike
         stretch = f"{FIRST_EPOCHS * self.steps} steps" if self.has_no_epochs else f"{FIRST_EPOCHS} epochs"
         self.say_with_rest(f"watching what {self.contest.candidate.name} does, for {stretch}")
         self.train(FIRST_EPOCHS - len(self.steps_taken))
@@ -217,13 +218,14 @@ class RunningScripts(ExitStack):
         self.say("starting your script again, on the cache that it left")
         self.candidate.stop()
         again = self.contest.run(self.contest.candidate, self.candidate.folder, seed=1)
-        again.epoch_steps = self.candidate.epoch_steps
+        again.epoch_steps, again.alike = self.candidate.epoch_steps, self.candidate.alike
         self.ranks.scripts[0] = self.enter_context(again)
         self.candidate.begin(self.some_step())
 
     def some_step(self, steps: int | None = None) -> int:
         """Choose a step of an epoch, or of so many steps: the script cannot know which one will be recomputed."""
-        return random.randrange(steps or self.steps)
+        numbers, alike = range(steps or self.steps), self.original.alike
+        return random.choice([each for each in numbers if not alike or each % self.steps in alike])
 
     def original_ledger(self) -> Ledger:
         """Return what the original has done so far."""

@@ -10,6 +10,7 @@ import numpy as np
 from workshop.judge.judged_script import JudgedScript, TimedEpoch
 from workshop.judge.ledger import Ledger
 from workshop.judge.reasons import UNSEEN, Reason, ReasonKind
+from workshop.probe.events import StepTaken
 from workshop.probe.messages import Proceed, Recomputation
 
 LOSS_TOLERANCE = 1e-3
@@ -193,6 +194,16 @@ class SampledSteps:
         """Have the original take the steps that it has not taken yet."""
         for step in self.steps:
             step.result = step.result or original.recompute(*step.files)
+
+
+def alike(steps: Sequence[StepTaken]) -> list[int]:
+    """Return which steps of a run's first epoch have as many passes as its very first; empty if all have.
+
+    Those are what a loop makes of its batches anywhere. Others, as at the end of a DataLoader, it makes only there; the
+    very first step has none of the batches that later epochs begin with.
+    """
+    passes = [len(step.forwards) for step in steps]
+    return [number for number, count in enumerate(passes) if number and count == passes[0] and len(set(passes)) > 1]
 
 
 def take_at_same_number(original: JudgedScript, sampled: Sequence[SampledSteps], fits: Callable[[int], bool]) -> None:

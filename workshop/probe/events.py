@@ -162,7 +162,7 @@ class ParameterGroup:
     tensors: int
     """The number of parameter tensors in the group."""
     settings: dict[str, Any]
-    """The settings that are plain values."""
+    """The settings that are plain values, and those of a gradient scaler."""
 
 
 @dataclass(frozen=True)

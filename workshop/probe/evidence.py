@@ -67,6 +67,8 @@ class EvidenceRecorder(Listener):
         self.before_batch()
         if not self.training.trains():
             return
+        if self.hooks.clock.is_training_thread() and not self.talk.retaking and self.epoch.comes_round(loader):
+            self.talk.wait(finished=True)
         self.events.write(
             LoaderStarted,
             workers=loader.num_workers,
@@ -204,30 +206,23 @@ class EvidenceRecorder(Listener):
             if self.unseen_steps > MAX_EPOCH_STEPS:
                 self.talk.wait(finished=False)
 
-    def after_optimizer(self, optimizer: Optimizer) -> None:
+    def after_optimizer(self, optimizer: Optimizer, is_skipped: bool = False) -> None:
         """A step is over when all parameters have been stepped, by one optimizer or by several."""
         self.early = None
         if self.training.model is None:
             return
         if self.talk.retaking:
-            self.talk.retaking.after_optimizer(optimizer)
+            self.talk.retaking.after_optimizer(optimizer, is_skipped)
             if not self.training.others.known and not self.talk.retaking.step.goes_on:
                 self.begin_step()
-        elif self.epoch.after_optimizer(optimizer):
+        elif self.epoch.after_optimizer(optimizer, is_skipped):
             self.end_step()
 
     def on_skipped_step(self, optimizer: Optimizer) -> None:
         """A step that is left out as its gradients are not finite is one of the training: it moves nothing."""
-        if self.training.model is None:
-            return
-        if self.talk.retaking:
-            self.talk.retaking.after_optimizer(optimizer, is_skipped=True)
-            if not self.training.others.known:
-                self.begin_step()
-            return
-        self.epoch.before_optimizer(optimizer)
-        if self.epoch.after_optimizer(optimizer, is_skipped=True):
-            self.end_step()
+        if self.training.model is not None and not self.talk.retaking:
+            self.epoch.before_optimizer(optimizer)
+        self.after_optimizer(optimizer, is_skipped=True)
 
     def end_step(self) -> None:
         """Note the step; perhaps the epoch ends with it.

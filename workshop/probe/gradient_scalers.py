@@ -23,6 +23,14 @@ class GradientScalers:
         """Return the scale of each that is enabled, and what it becomes."""
         return [each.state_dict() for each in self._made.values() if each.is_enabled()]
 
+    def settings(self) -> dict[str, Any]:
+        """Return how the first one that is enabled finds its scale, from which it follows which steps it leaves out."""
+        for each in self._made.values():
+            if each.is_enabled():
+                names = ("growth_interval", "growth_factor", "backoff_factor")
+                return {name: getattr(each, f"get_{name}")() for name in names}
+        return {}
+
     def lend(self, states: list[dict[str, Any]]) -> None:
         """Give them others for a step."""
         self._own = self._own or self.states()

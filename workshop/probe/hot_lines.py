@@ -76,6 +76,8 @@ class _Statement:
                 *each.largest.facts,
                 same_run=(each.as_before, each.with_before),
                 same_step=(each.as_earlier, each.with_earlier),
+                longer=each.longer,
+                different=each.different,
                 grown=each.grown,
             )
             for name, each in found
@@ -91,13 +93,16 @@ class _OperandRuns:
         with_before: of how many.
         as_earlier: in how many runs it was the same as in a run of an earlier step, and
         with_earlier: of how many.
+        longer: in how many runs it was larger than in the one before, and of how many.
+        different: how many of its rows differed in all runs, and how many there were.
         grown: in how many runs it was larger than before them, and by how many bytes in all.
     """
 
     def __init__(self, first: KeptOperand) -> None:
         self.largest = first
         self.as_before = self.with_before = self.as_earlier = self.with_earlier = 0
-        self.grown = 0, 0
+        self.longer = self.different = self.grown = 0, 0
+        self._last: KeptOperand | None = None
         self._in_step, self._earlier = set[object](), set[object]()
 
     def add(self, operand: KeptOperand, before: KeptOperand | None) -> None:
@@ -109,6 +114,11 @@ class _OperandRuns:
         self.as_earlier += value in self._earlier
         self.with_earlier += bool(self._earlier)
         self._in_step.add(value)
+        if self._last:
+            self.longer = self.longer[0] + (operand.size > self._last.size), self.longer[1] + 1
+        if operand.different:
+            self.different = self.different[0] + operand.different, self.different[1] + operand.length
+        self._last = operand
         if before and operand.size > before.size:
             self.grown = self.grown[0] + 1, self.grown[1] + operand.size - before.size
 

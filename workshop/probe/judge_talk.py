@@ -98,7 +98,7 @@ class JudgeTalk:
                 return
         self._files.begin()
         store.keeping, store.replaying, store.replayed = message.keep_batches, message.from_memory, 0
-        self._epoch.begin(message.steps, message.sample_step)
+        self._epoch.begin(message.steps, message.sample_step, message.alike)
         self._copy_trace = _start_copy_trace() if message.trace_copies else None
         self._hooks.clock.restart()
 

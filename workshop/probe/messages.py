@@ -34,6 +34,8 @@ class Proceed:
     """Have the DataLoader hand out the kept batches again."""
     trace_copies: bool = False
     """Trace the copies and kernels of a CUDA device."""
+    alike: Sequence[int] = ()
+    """The steps of an epoch that may be recorded; empty for all of them."""
 
 
 @dataclass(frozen=True)

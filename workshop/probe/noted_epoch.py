@@ -3,6 +3,7 @@
 import math
 import os
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import replace
 from time import monotonic  # the script may replace that of the module
 from typing import Any
@@ -40,7 +41,7 @@ class NotedEpoch:
     ) -> None:
         self.training, self.recorder, self._writer = training, recorder, writer
         self.length = EpochLength(judged.epoch_steps, judged.max_epoch_s)
-        self._random_states = judged.random_states
+        self._random_states, self._alike = judged.random_states, judged.alike
         self.batches = BatchUse()
         self.steps: list[NotedStep] = []  # that are over
         self.step = NotedStep()  # that is under way
@@ -69,6 +70,14 @@ class NotedEpoch:
         self.loaders[number] = without_iterator(loader)
         return number
 
+    def comes_round(self, loader: DataLoader[Any]) -> bool:
+        """Return whether the first epoch of the run turns out to be over as a DataLoader begins once more."""
+        is_first = self._datasets.get(id(loader.dataset)) == 0
+        if self.is_over or not is_first or not self.length.comes_round(self._steps_in_run):
+            return False
+        self._carried, self.step = self.step, NotedStep()
+        return True
+
     def load(self, batch: Any, in_training_thread: bool, source: int, address: Address | None) -> None:
         """Note a batch that was handed out, with its address, and the random states as it comes.
 
@@ -81,16 +90,18 @@ class NotedEpoch:
         self.batches.load(batch, in_training_thread, source, address)
         if in_training_thread and self.recorder.wants(len(self.steps)):
             is_first = not self.batches.kept
-            if is_first and address and address.seed is None and self.length.share_seeded and not self._is_last():
-                self.recorder.sample_step = len(self.steps) + 1
+            later = self._later() if is_first and address and address.seed is None else None
+            if later and self.length.share_seeded:
+                self.recorder.sample_step = later
                 return
             self.recorder.note_beginning()
             self.batches.kept.append(batch)
 
-    def _is_last(self) -> bool:
-        """Return whether the step that is under way is the last one of the epoch, as far as that is known."""
-        steps = self._steps_to_go or self.length.steps or self.length.batches
-        return steps is None or len(self.steps) + 1 >= steps
+    def _later(self) -> int | None:
+        """Return the next step of the epoch that may be recorded, as far as that is known; None if there is none."""
+        steps = self._steps_to_go or self.length.steps or self.length.batches or 0
+        alike, whole = self._alike, self.length.steps or 1
+        return next((n for n in range(len(self.steps) + 1, steps) if not alike or n % whole in alike), None)
 
     def enter(self, tensors: list[torch.Tensor]) -> None:
         """Note what enters the model."""
@@ -154,8 +165,9 @@ class NotedEpoch:
     def before_optimizer(self, optimizer: Optimizer) -> None:
         """Note the settings of one of the model's optimizers, and the parameters before the first of them steps."""
         if self.training.before_step(optimizer):
+            kind, scaled = type(inner_optimizer(optimizer)).__name__, self.training.scalers.settings()
             self.step.groups += tuple(
-                ParameterGroup(type(inner_optimizer(optimizer)).__name__, len(group["params"]), plain_settings(group))
+                ParameterGroup(kind, len(group["params"]), plain_settings(group) | scaled)
                 for group in optimizer.param_groups
             )
             if not self.stepped:
@@ -211,15 +223,22 @@ class NotedEpoch:
             self.recorder.note_beginning(self.training.state())
         return False
 
+    @property
+    def other_passes(self) -> int:
+        """So many steps of the last epoch, if some of them have other numbers of passes than others, or else 0."""
+        return len(self.steps) * (len({len(step.forwards) for step in self.steps}) > 1)
+
     def never_steps(self) -> bool:
         """Return whether the script seems to train without ever stepping an optimizer."""
         return len(self.step.forwards) > 2 * max(self.length.steps or 0, MAX_EPOCH_STEPS)
 
-    def begin(self, steps: int | None, sample_step: int | None) -> None:
+    def begin(self, steps: int | None, sample_step: int | None, alike: Sequence[int] = ()) -> None:
         """Begin another epoch, of so many steps, or None for as many as the first one has; one of them is recorded."""
         self.training.copies.take()
+        self._alike = alike
         self.steps, self.step, self._carried = [], self._carried, NotedStep()
-        self._steps_to_go, self.length.batches_taken = steps, 0
+        self._steps_to_go = steps
+        self.length.epoch_began()
         self.recorder.sample_step, self.recorder.seconds = sample_step, 0.0
         if self.recorder.wants(0):
             self.recorder.note_beginning(self.training.state() if self.training.model else None)
@@ -250,6 +269,7 @@ class EpochLength:
     Attributes:
         steps: the number of steps; None as long as it is not known.
         batches: those of an epoch of the DataLoader that began last; None as long as it is not known.
+        batches_taken: those that were handed out since the epoch began.
     """
 
     def __init__(self, steps: int | None, max_s: float | None) -> None:
@@ -257,7 +277,10 @@ class EpochLength:
         self._began_s = 0.0  # the end of the first step: how long it took to start workers, or to compile, says little
         self.batches: int | None = None
         self._loaders = set[int]()  # that began since the run did
-        self.batches_taken = 0  # since the epoch began
+        self.batches_taken = 0
+        self._left = 0  # of the batches, those since the last step
+        self._starts = [(0, 0)]  # at each: the steps of the run before it, and the batches left over
+        self._whole: int | None = None  # the steps after which the starts of the DataLoader come round
 
     def loader_began(self, loader: DataLoader[object]) -> None:
         """A DataLoader begins an epoch of the training."""
@@ -270,6 +293,28 @@ class EpochLength:
     def batch_taken(self) -> None:
         """A DataLoader has handed out a batch to the training."""
         self.batches_taken += 1
+        self._left += 1
+
+    def epoch_began(self) -> None:
+        """Another epoch begins, which is as long as the first one."""
+        self.batches_taken = 0
+
+    def comes_round(self, steps: int) -> bool:
+        """A DataLoader begins once more, after so many steps of the run: return whether that ends the first epoch.
+
+        Where a step takes several batches, and an epoch of the DataLoader is no multiple of them, its steps come round
+        once as many batches are left over as at an earlier start. Where some are, the epoch ends with a later step.
+        """
+        period = next((steps - since for since, left in reversed(self._starts) if left == self._left), 0)
+        is_drained = self.batches is not None and self.batches_taken == self.batches * len(self._starts)
+        self._starts.append((steps, self._left))
+        if steps < MIN_STEPS or not period or steps % period or not (is_drained or period >= MIN_STEPS):
+            return False
+        self._whole = self._whole or period
+        if self.steps is not None:
+            return False
+        self.steps = steps + (period if self._left else 0)
+        return not self._left
 
     @property
     def share_seeded(self) -> float:
@@ -283,19 +328,21 @@ class EpochLength:
 
     def step_ended(self, steps: int) -> None:
         """A step of the first epoch is over, in which there were so many; perhaps the epoch is, too."""
+        self._left = 0
         if steps == 1:
             self._began_s = monotonic()
         if self.steps is None and self._is_enough(steps):
             self.steps = steps
 
     def _is_enough(self, steps: int) -> bool:
-        """Whether the first epoch is over: as the DataLoader of its first step says, or part of a long one.
+        """Whether the first epoch is over: after as many steps as the DataLoader has batches, or part of a long one.
 
         Once half of a short DataLoader has gone by, the other half is waited for: the last batch may be a special one.
+        An epoch in which a step takes several batches is over before: see `comes_round`.
         """
         is_long = monotonic() - self._began_s > (self._max_s or MAX_EPOCH_S)
         if self.batches and self.batches <= MAX_EPOCH_STEPS:
-            cut = is_long and self._max_s and MIN_STEPS <= steps < self.batches / 2
+            cut = is_long and self._max_s and steps >= MIN_STEPS and self.batches_taken < self.batches / 2
             return bool(cut) or steps == self.batches
         return steps >= (MIN_STEPS if is_long else MAX_EPOCH_STEPS)
 
@@ -306,5 +353,7 @@ class EpochLength:
         """
         if len(self._loaders) != 1 or not (self.batches and self.batches_taken and steps):
             return None
+        if self._whole or self.batches_taken % self.batches == 0:
+            return self._whole or steps // math.gcd(steps, self.batches_taken // self.batches)
         taken = self.batches_taken // steps * steps or self.batches_taken
         return math.ceil(self.batches * steps / taken)

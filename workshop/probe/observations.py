@@ -141,6 +141,10 @@ class Operand:
     """In how many runs it was the same as in an earlier run of that step, and of how many this is known."""
     same_step: tuple[int, int]
     """The same, as in any run of an earlier step."""
+    longer: tuple[int, int] = (0, 0)
+    """In how many runs it was larger than in the one before, and of how many this is known."""
+    different: tuple[int, int] = (0, 0)
+    """How many of its rows differ, in all runs together, and how many there are; 0 where that is not known."""
     grown: tuple[int, int] = (0, 0)
     """In how many runs that read and write it, it was larger than before them; and by how many bytes in all."""
 
@@ -211,6 +215,18 @@ class Trial(Event):
     """What was changed to, if that was searched for, such as "4 threads"."""
     leads_on: bool = False
     """Whether gradients go through what they are unused of, and on to others that are used."""
+
+
+@dataclass(frozen=True)
+class LargestMade(Event):
+    """The largest tensor that an operator makes which a line calls, by itself or in libraries, in a forward pass."""
+
+    stack: tuple[WireFrame, ...]
+    """The user's frames."""
+    form: str
+    """Such as "float32 [24, 8]"."""
+    size: int
+    """In bytes."""
 
 
 @dataclass(frozen=True)

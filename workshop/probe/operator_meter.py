@@ -28,11 +28,12 @@ from torch.utils.flop_counter import flop_registry, sdpa_backward_flop_count, sd
 
 from workshop.probe.event_file import EventFile
 from workshop.probe.internals import is_innermost_mode, profiled_events, python_calls_of, tree_leaves
-from workshop.probe.observations import OperatorWork
+from workshop.probe.observations import LargestMade, OperatorWork, WireFrame
 from workshop.probe.phase_clock import PhaseClock
 from workshop.probe.phase_marks import PhaseMarks
 from workshop.probe.phases import CALLS, STEP_END, Phase
 from workshop.probe.process_end import at_process_end
+from workshop.probe.stack_sampler import user_stack_here
 from workshop.probe.torch_profiler import ProfiledScopes
 from workshop.probe.trials.copies import ensure_free
 from workshop.probe.trials.trial_race import wait_for_gpu, why_not
@@ -96,6 +97,8 @@ class OperatorMeter(Watcher):
         self._found["trace"] = self.guarded(self._recording.keep)(self.events.folder) or ""
         with self._counter.counting():
             yield
+        for stack, (size, form) in self._counter.largest.items():
+            self.events.write(LargestMade, stack=stack, form=form, size=size)
         operations, device = self._counter.operations, torch.device("cuda" if torch.cuda.is_initialized() else "cpu")
         dtype = max(operations, key=operations.__getitem__, default=torch.get_default_dtype())
         counted = {"operations": sum(operations.values()), "bytes": self._counter.bytes, "dtype": _name(dtype)}
@@ -296,6 +299,7 @@ class WorkCounter(TorchDispatchMode):
     Attributes:
         operations: those of products and convolutions, by the type of the numbers.
         bytes: those of all operators but views.
+        largest: the bytes and the form of the largest tensor that was made in a forward pass, by the user's frames.
         fault: why it has counted no further.
     """
 
@@ -304,6 +308,7 @@ class WorkCounter(TorchDispatchMode):
         self._clock, self._counts = clock, False
         self.operations = Counter[torch.dtype]()
         self.bytes = 0
+        self.largest = dict[tuple[WireFrame, ...], tuple[int, str]]()
         self.fault: Exception | None = None
 
     @contextmanager
@@ -349,10 +354,18 @@ class WorkCounter(TorchDispatchMode):
         if function.overloadpacket.__name__ in LOOKS_UP:
             given = given[1:] + made
         self.bytes += sum(map(_bytes, (*given, *made)))
+        self._keep_largest(made)
         if formula := flop_registry.get(function.overloadpacket):
             self.operations[made[0].dtype] += formula(*args, **kwargs, out_val=result)
         elif own := UNCOUNTED.get(function.overloadpacket.__name__):
             self.operations[made[0].dtype] += own(*args)
+
+    def _keep_largest(self, made: list[torch.Tensor]) -> None:
+        if not made or self._clock.counted_phase in (Phase.BACKWARD, Phase.OPTIMIZER):
+            return
+        largest, stack = max(made, key=_bytes), user_stack_here()
+        if _bytes(largest) > self.largest.get(stack, (0, ""))[0]:
+            self.largest[stack] = _bytes(largest), f"{_name(largest.dtype)} {list(largest.shape)}"
 
 
 def _of_recurrent(times: int, rows: torch.Tensor, *weights: Any) -> int:

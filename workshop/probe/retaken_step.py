@@ -124,7 +124,7 @@ class RetakenStep:
                 return theirs if type(theirs) is type(leaf) else leaf
             place = f"{number}{name}"
             for known in (theirs, self.record.get("by_use", {}).get(place)):
-                if isinstance(known, torch.Tensor) and self._alike(leaf, known):
+                if isinstance(known, torch.Tensor) and self._alike(leaf, known, in_batch=True):
                     return known.clone()
             self._missing[place] = leaf.clone()
             return self._missing[place]
@@ -138,7 +138,7 @@ class RetakenStep:
         def look(name: str, leaf: Any) -> None:
             if isinstance(leaf, torch.Tensor):
                 theirs = recorded.get(name)
-                found.append(isinstance(theirs, torch.Tensor) and self._alike(leaf, theirs))
+                found.append(isinstance(theirs, torch.Tensor) and self._alike(leaf, theirs, in_batch=True))
 
         tree_map_with_names(look, own)
         return all(found)
@@ -237,6 +237,11 @@ class RetakenStep:
             note_gradients(self.taken.gradients, optimizer, self.state, again=bool(self._losses_before))
         load_settings(optimizer, self.state.parameters, self._own_settings)
 
+    @property
+    def has_other_passes(self) -> bool:
+        """Whether the model was called more or less often than in the recorded step."""
+        return self._entered.get(0, 0) != sum(number == 0 for number, *_ in self.record["inputs"])
+
     def leave_out(self) -> None:
         """A gradient scaler has left out an optimizer's step; the other script may just have come round that."""
         if any(each is not None for of_parameter in self.record["gradients"].values() for each in of_parameter):
@@ -284,12 +289,16 @@ class RetakenStep:
         state.load_state(before["state"])
         state.scalers.lend(before["scales"])
 
-    def _alike(self, ours: torch.Tensor, theirs: torch.Tensor) -> bool:
-        """Return whether two tensors are alike, but for the size of the batch, and for their shape if it varies."""
+    def _alike(self, ours: torch.Tensor, theirs: torch.Tensor, in_batch: bool = False) -> bool:
+        """Return whether two tensors are alike, but for the size of the batch, and for their shape if it varies.
+
+        What is handed out `in_batch` may have another size than this script's last batch, if the last one handed out
+        has entered the model as it was.
+        """
         if ours.ndim != theirs.ndim or ours.dtype != theirs.dtype:
             return False
         is_shaped = ours.shape[1:] == theirs.shape[1:] or self._varies
-        if self._times is None or not ours.ndim:
+        if self._times is None or not ours.ndim or (in_batch and self._times == 1):
             return is_shaped
         return is_shaped and not math.isnan(self._times) and len(theirs) == round(len(ours) * self._times)
 

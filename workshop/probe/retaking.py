@@ -13,7 +13,7 @@ from workshop.probe.messages import Recomputation
 from workshop.probe.noted_epoch import NotedEpoch
 from workshop.probe.optimizers import parameters_of
 from workshop.probe.recomputation import Attempts
-from workshop.probe.retaken_step import RetakenStep, Taken
+from workshop.probe.retaken_step import RetakenStep, StepToTake, Taken
 
 
 class Retaking:
@@ -29,6 +29,8 @@ class Retaking:
         self._attempts, self._hooks, self._epoch, self._training = attempts, hooks, epoch, epoch.training
         self._stepped: set[nn.Parameter] = set()
         self.step: RetakenStep  # of the present attempt; nothing is asked of it once there is a result
+        self._attempt: StepToTake
+        self._tries_left = 0  # of the present attempt
         self.attempts = 0  # that were begun
         self.result: Recomputation | None = None  # of all attempts; None while they last
         self._next()
@@ -42,10 +44,15 @@ class Retaking:
         except Exception as error:  # as of a record that cannot be read
             self.result = Recomputation(error=f"{type(error).__name__}: {error}", attempts=self.attempts)
         else:
-            self.attempts += 1
-            self._stepped = set()
-            self.step = RetakenStep(attempt, self._training.state(), self._epoch.batches)
+            self._attempt, self._tries_left = attempt, self._epoch.other_passes
+            self._try()
         self._hooks.audience.handover = None if self.result else self
+
+    def _try(self) -> None:
+        """Have the loop take the present attempt in its next step."""
+        self.attempts += 1
+        self._stepped = set()
+        self.step = RetakenStep(self._attempt, self._training.state(), self._epoch.batches)
 
     def batch(self, iterator: Any) -> Any:
         """Return the batch that a DataLoader hands out; None for its own."""
@@ -72,6 +79,15 @@ class Retaking:
         self._stepped.update(parameters_of(optimizer))
 
     def begin_step(self) -> None:
-        """End the attempt if its step is over: another one begins."""
-        if self._stepped >= self._epoch.last_stepped:
-            self._next(self.step.end())
+        """End the attempt if its step is over: another one begins.
+
+        Where the loop's steps have different numbers of passes, another of its steps may have as many as the recorded.
+        """
+        if not self._stepped >= self._epoch.last_stepped:
+            return
+        taken = self.step.end()
+        if self.step.has_other_passes and self._tries_left:
+            self._tries_left -= 1
+            self._try()
+        else:
+            self._next(taken)

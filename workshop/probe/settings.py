@@ -1,5 +1,6 @@
 """What a watched script is told as it starts, in environment variables, and numbers that both sides count on."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 PROBE_VARIABLE = "WORKSHOP_PROBE"
@@ -46,6 +47,8 @@ class JudgedRun:
     max_epoch_s: float | None = None
     """A first epoch of a length that is not given ends after this many seconds, also before its DataLoader does; None
     for the usual time, and never in the middle of a short DataLoader."""
+    alike: Sequence[int] = ()
+    """The steps of an epoch that may be recorded; empty for all of them."""
 
 
 @dataclass(frozen=True)

@@ -3,8 +3,9 @@
 from collections.abc import Callable
 from enum import Enum, auto
 
+from workshop.diagnosis.call_words import LARGE_INTERMEDIATE, SAME_AGAIN, TINY_OPERATORS, large, often, same
 from workshop.diagnosis.findings import MIN_SHARE_OF_STEP, Finding, finding, gain_of
-from workshop.diagnosis.hot_calls import LARGE_INTERMEDIATE, SAME_AGAIN, TINY_OPERATORS, HotCall, HotCalls
+from workshop.diagnosis.hot_calls import HotCall, HotCalls
 from workshop.diagnosis.measurement import Measurement
 from workshop.diagnosis.timeline import StepSample, Timeline
 from workshop.diagnosis.tried import TriedChange, finding_of, tried_changes
@@ -28,7 +29,7 @@ class Waste(Enum):
     AGAIN = auto()
     """It makes what it has made before."""
     ROWS = auto()
-    """It is made for each of many rows, or numbers."""
+    """It is made for each of many rows, or numbers, or each time for more of them."""
     LARGE = auto()
     """It makes something much larger than what goes in."""
 
@@ -37,7 +38,9 @@ def wasteful_calls(timeline: Timeline, samples: list[StepSample]) -> tuple[list[
     """Return the calls that make the same again, one of many rows, or much too much; and the samples of all others."""
     calls, found = HotCalls(timeline.measurement.observations), list[Finding]()
     modules = _small_modules(timeline.measurement)
-    for path, call in calls.paths([each for each in samples if each.phase != Phase.DATA_WAIT]):
+    items = [each for each in samples if each.phase == Phase.DATA_WAIT and not each.is_own]
+    samples = [each for each in samples if each.phase != Phase.DATA_WAIT or each.is_own]
+    for path, call in calls.paths(samples):
         waste = _waste_of(timeline, call)
         if waste is None:
             continue
@@ -52,7 +55,7 @@ def wasteful_calls(timeline: Timeline, samples: list[StepSample]) -> tuple[list[
             modules = None
         else:
             found.append(_of_call(timeline, calls, path, call, waste, here, within))
-    return [*found, *([_of_modules(modules, ())] if modules else [])], samples
+    return [*found, *([_of_modules(modules, ())] if modules else [])], [*samples, *items]
 
 
 def _of_call(
@@ -77,11 +80,11 @@ def _of_call(
     match waste:
         case Waste.AGAIN:
             calling = path if call.is_same_each_step else _repeated_from(calls, path)
-            cause, words = SAME_AGAIN, call.same(is_called=calling != path)
+            cause, words = SAME_AGAIN, same(call, is_called=calling != path)
         case Waste.ROWS:
-            cause, words = clearest.why_often
+            cause, words = often(clearest)
         case Waste.LARGE:
-            cause, words = LARGE_INTERMEDIATE, call.large(calls.readers(call))
+            cause, words = LARGE_INTERMEDIATE, large(call, calls.readers(call))
     saved = call.saved if waste is not Waste.LARGE else 1.0
     part = (share + sum(by_line.values()) + in_backward) * saved
     phases = {each.phase for each in here}
@@ -106,7 +109,7 @@ def _repeated_from(calls: HotCalls, path: Path) -> Path:
 def _waste_of(timeline: Timeline, call: HotCall) -> Waste | None:
     if call.is_same_again:
         return Waste.AGAIN
-    if call.is_on_rows and not _is_of_training(timeline, call):
+    if (call.is_on_rows or call.goes_on) and not _is_of_training(timeline, call):
         return Waste.ROWS
     return Waste.LARGE if call.expands else None
 

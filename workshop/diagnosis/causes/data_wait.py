@@ -1,6 +1,7 @@
 """Causes in the loading of data: the lines of items and of collating, and the settings of the DataLoader."""
 
 from workshop import noise
+from workshop.diagnosis.call_words import often, same, says, wasted
 from workshop.diagnosis.findings import MIN_GAIN, MIN_SHARE_OF_STEP, Finding, finding, gain_of
 from workshop.diagnosis.hot_calls import HotCalls
 from workshop.diagnosis.loading import LARGE_BATCH, MEGABYTE, MIN_BUSY, Loading, cores, starts_workers, weight
@@ -109,14 +110,14 @@ def _lines(loading: Loading) -> list[Finding]:
 
 def _what_it_does(calls: HotCalls, line: HotLine, collates: bool) -> str:
     """Say what a line was seen to do; empty if it was not watched."""
-    seen, wasted = calls.at(line.frame), calls.wasted_at(line.frame)
+    seen, rest = calls.at(line.frame), wasted(calls, line.frame)
     if seen and seen.is_same_again:
-        return seen.same()
+        return same(seen)
     if seen and collates:
-        return COLLATES.format(says=seen.says, wasted=wasted)
+        return COLLATES.format(says=says(seen), wasted=rest)
     if seen and seen.is_on_rows and (loop_around(*seen.place) or not seen.is_run_often):  # each item is made by itself
-        return seen.why_often[1] + wasted
-    return (DRAWS if seen.seen.draws else NO_DRAWS).format(says=seen.says, wasted=wasted) if seen else ""
+        return often(seen)[1] + rest
+    return (DRAWS if seen.seen.draws else NO_DRAWS).format(says=says(seen), wasted=rest) if seen else ""
 
 
 def _ms_without(loading: Loading, part: float) -> float:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from itertools import takewhile
 
+from workshop.diagnosis.call_words import inside, says, wasted
 from workshop.diagnosis.causes.computing import wasteful_calls
 from workshop.diagnosis.causes.growing_steps import growing_steps, may_grow
 from workshop.diagnosis.findings import MIN_SHARE_OF_STEP, Finding, finding, gain_of
@@ -150,8 +151,8 @@ def _finding_of(timeline: Timeline, line: HotLine, samples: list[StepSample]) ->
         of_period = _of_whole_periods(timeline, samples)
         spent_s, of_call_s = of_period * spent_s, of_period * of_call_s
     words = cause.words.format(
-        says=seen.says if seen else "",
-        kept=calls.wasted_at(line.frame),
+        says=says(seen),
+        kept=wasted(calls, line.frame) or inside(calls, line.path, samples),
         each_ms=each_ms,
         when=_when(within, steps.count, is_seldom),
         calls=_calls(timeline, line),
@@ -238,11 +239,10 @@ def _in_forward(timeline: Timeline, samples: list[StepSample]) -> list[Finding]:
     if line is None or timeline.share(line.weight) < MIN_SHARE_OF_STEP:
         return []
     line = replace(line, beside=_beside(timeline, line, [each for each in ahead if line.frame not in each.path]))
-    seen_here = calls.at(line.frame)
     return [
         finding(
             OWN_WORK,
-            OWN_WORK.words.format(says=seen_here.says if seen_here else "", kept=calls.wasted_at(line.frame), grows=""),
+            OWN_WORK.words.format(says=says(calls.at(line.frame)), kept=wasted(calls, line.frame), grows=""),
             gain=gain_of(1.0, 1.0 - timeline.share(line.weight + sum(line.beside.values()))),
             basis=FROM_CALL,
             phase=Phase.FORWARD,

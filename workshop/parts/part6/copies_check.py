@@ -5,24 +5,32 @@ import os
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
-from statistics import median
+from statistics import geometric_mean
 
 import numpy as np
 
 from workshop.judge.bench import Bench
+from workshop.judge.contest import Contest
 from workshop.judge.judged_script import JudgedScript
 from workshop.judge.ledger import Ledger, epochs, forwards_in
+from workshop.judge.race import RaceResult, race
 from workshop.judge.reasons import Reason, ReasonKind
 from workshop.judge.signatures import is_same, values_of
+from workshop.judge.time_plan import FIRST_EPOCHS
 from workshop.judge.verdict import NextStep, NotLookedAt, Outcome, Timing, Verdict
+from workshop.parts.part6.copy_sizes import MIN_SHARE, CopySize, best, measure
 from workshop.probe.messages import Proceed
+from workshop.probe.phases import Phase
 from workshop.traces.decoding import TraceError
 from workshop.traces.event_columns import EventColumns
 from workshop.traces.path.waits import BLOCKING
 from workshop.traces.trace import COPY, KERNEL, LAUNCH, SYNC, Mask, Trace, read
 
-EPOCHS = 5
-"""Epochs of which the median is the time of a step."""
+LAP_S, RACE_S = 0.5, 60.0
+"""Seconds, at least, that each script of a pair trains, and seconds, at most, of the race."""
+
+RACED = tuple(each for each in Phase if each is not Phase.DATA_WAIT)
+"""The batches come from memory, and what it takes to hand them out is no part of the race."""
 
 BLOCKING_VARIABLE = "CUDA_LAUNCH_BLOCKING"
 
@@ -39,7 +47,15 @@ class CopyReason(ReasonKind):
     AHEAD = "{ahead} of {batches} batches were copied to the device before the model began with the batch before them"
     EVERY_ITEM_ONCE = "every item came once an epoch, the last batch included"
     LAUNCH_BLOCKING = "{variable} is set: every call waits until the GPU has done its work"
-    STEP = "a step takes {after_ms:.1f} ms, in {original} {before_ms:.1f} ms: speedup {ratio:.2f}x"
+    SPEEDUP = (
+        "with {batch} pictures of {side} px a batch, copying takes {share:.0%} of a step on this device; there a step "
+        "takes {after_ms:.1f} ms, in {original} {before_ms:.1f} ms: speedup {ratio:.2f}x, {low:.2f}x to {high:.2f}x"
+    )
+    NOTHING_TO_HIDE = (
+        "on this device copying takes {share:.0%} of a step at most, with {batch} pictures of {side} px a batch: too "
+        "little for hiding it to show in the time of a step, so the speed was not measured"
+    )
+    NO_SIZE_FITS = "the speed was not measured: there is too little memory on this device"
     NOT_SEEN = "how they were copied was not seen: torch.profiler saw no copies"
     NOT_PINNED = "{copies} of {all} copies come from memory that is not pinned"
     WAITED_FOR = "{copies} of {all} copies are waited for before the next kernel is launched, or by that kernel"
@@ -57,7 +73,12 @@ class CopyAdvice(ReasonKind):
     NOT_PINNED = "Give the DataLoader pin_memory=True."
     WAITED_FOR = "Copy with .to(device, non_blocking=True), and call wait_stream only just before a batch is used."
     STREAM_OF_KERNELS = "Copy on a torch.cuda.Stream() of its own."
+    NO_SPEEDUP = "Profile main() line by line with CUDA_LAUNCH_BLOCKING=1: what else has your change made slower?"
+    TOO_CLOSE = "Check again when nothing else uses the device."
 
+
+OUTCOMES = {True: Outcome.DONE, False: Outcome.NOT_YET, None: Outcome.UNDECIDED}
+"""Of a race whose target is 1, by whether the script is faster."""
 
 FAULTS = {
     "pinned": CopyReason.NOT_PINNED,
@@ -99,22 +120,65 @@ def check(bench: Bench) -> Verdict:
 
 
 def on_cuda(bench: Bench, reasons: tuple[Reason, ...]) -> Verdict:
-    """Judge how the batches are copied to a CUDA device, and measure what is gained by it."""
+    """Judge how the batches are copied to a CUDA device, and then what is gained by it."""
     if os.environ.get(BLOCKING_VARIABLE, "0") not in ("", "0"):
         blocking = CopyReason.LAUNCH_BLOCKING(variable=BLOCKING_VARIABLE)
         unset = NextStep(words=CopyAdvice.UNSET(variable=BLOCKING_VARIABLE))
         return Verdict(bench.subject, Outcome.NOT_YET, (*reasons, blocking), next=unset)
     trace = traced(bench.candidate)
     found = found_in(copies_in(trace)) if trace else CopyReason.NOT_SEEN()
-    before_s, after_s = map(step_time, (bench.original, bench.candidate))
-    before, after = bench.contest.original_name, bench.contest.candidate.name
-    timing = Timing(before, after, before_s, after_s, "a step", EPOCHS)
-    figures = {"after_ms": after_s * 1e3, "before_ms": before_s * 1e3, "ratio": timing.ratio}
-    step = CopyReason.STEP(original=bench.contest.original.name, **figures)
-    verdict = Verdict(bench.subject, Outcome.DONE, (*reasons, found, step), timing=timing)
-    if found.kind not in FAULTS.values():
-        return verdict
-    return replace(verdict, outcome=Outcome.NOT_YET, next=NextStep(words=CopyAdvice[found.kind.name]()))
+    if found.kind in FAULTS.values():
+        advice = NextStep(words=CopyAdvice[found.kind.name]())
+        return Verdict(bench.subject, Outcome.NOT_YET, (*reasons, found), next=advice)
+    bench.say("looking for a size of batches at which copying takes long")
+    size = best(measure(bench.ledger().forwards[0].device))
+    return with_speed(Verdict(bench.subject, Outcome.DONE, (*reasons, found)), bench, size)
+
+
+def with_speed(verdict: Verdict, bench: Bench, size: CopySize | None) -> Verdict:
+    """Return a verdict with what is gained at a size, if copying takes long enough there for it to show."""
+    if size is None or size.share < MIN_SHARE:
+        figures = {"side": size.side, "batch": size.batch, "share": size.share} if size else {}
+        unseen = CopyReason.NOTHING_TO_HIDE(**figures) if size else CopyReason.NO_SIZE_FITS()
+        return replace(verdict, reasons=(*verdict.reasons, unseen))
+    bench.say(f"racing with batches from memory, {size.batch} pictures of {size.side} px each")
+    return of_race(verdict, race_at(bench.contest, size), size, bench.contest)
+
+
+def race_at(contest: Contest, size: CopySize) -> RaceResult:
+    """Race both scripts at a size, with batches from memory: how fast they are loaded is none of this part."""
+    assert contest.with_sizes
+    sized = contest.with_sizes(image_size=size.side, batch_size=size.batch, max_items=None, wasted_time=0.0)
+    with sized.script(sized.original) as before, sized.script(sized.candidate) as after:
+        steps = 0
+        for script in (before, after):
+            script.epoch_steps = None  # of all pictures, which are more than in the other checks
+            for _ in range(FIRST_EPOCHS):
+                steps = script.epoch(Proceed(keep_batches=True)).report.steps
+        steps *= math.ceil(LAP_S / (steps * size.step_s))
+
+        def lap(script: JudgedScript) -> float:
+            return script.epoch(Proceed(steps=steps, from_memory=True)).seconds_in(RACED) / steps
+
+        lap(before), lap(after)
+        return race(lambda: lap(before), lambda: lap(after), lambda: 1.0, RACE_S)
+
+
+def of_race(verdict: Verdict, result: RaceResult, size: CopySize, contest: Contest) -> Verdict:
+    """Return a verdict with what a race at a size has shown: it is done only with a speedup that is certain."""
+    before_s = geometric_mean(pair.before_s for pair in result.pairs)
+    after_s = geometric_mean(pair.after_s for pair in result.pairs)
+    original, (low, high) = contest.original.name, result.interval
+    times = {"before_ms": before_s * 1e3, "after_ms": after_s * 1e3, "ratio": result.ratio, "low": low, "high": high}
+    sizes = {"side": size.side, "batch": size.batch, "share": size.share}
+    advice = {True: None, False: CopyAdvice.NO_SPEEDUP(), None: CopyAdvice.TOO_CLOSE()}[result.faster]
+    return replace(
+        verdict,
+        outcome=OUTCOMES[result.faster],
+        reasons=(*verdict.reasons, CopyReason.SPEEDUP(original=original, **sizes, **times)),
+        timing=Timing(original, contest.candidate.name, before_s, after_s, "a step", len(result.pairs)),
+        next=NextStep(words=advice) if advice else verdict.next,
+    )
 
 
 def found_in(copies: DeviceCopies) -> Reason:
@@ -156,11 +220,6 @@ def traced(script: JudgedScript) -> Trace | None:
         return read(Path(path)) if path else None
     except (TraceError, OSError):  # torch.profiler has written no event
         return None
-
-
-def step_time(script: JudgedScript) -> float:
-    """Return the time of a step in seconds: the median of some epochs."""
-    return median(script.epoch().seconds for _ in range(EPOCHS)) / (script.epoch_steps or 1)
 
 
 def copies_in(trace: Trace) -> DeviceCopies:
