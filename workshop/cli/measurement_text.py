@@ -55,7 +55,7 @@ def print_diagnosis(name: str, diagnosis: Diagnosis) -> None:
         out.print("\nBackward: with the lines of the forward pass whose gradients take the time.")
     if found.traced:
         out.print()
-        out.print(_traced(diagnosis.lines, found.steps.ms_a_step, on_gpu=found.circumstances.device == "cuda"))
+        out.print(_traced(diagnosis.lines, on_gpu=found.circumstances.device == "cuda"))
         out.print(f"\n{filled(TRACED_STEPS)}")
     for note in found.notes:
         out.print(Text(f"\n{note}"))
@@ -120,7 +120,7 @@ def _phases(steps: MeasuredSteps, headroom: MeasuredSteps | None, lines: list[Li
     return table(("", "ms a step", "share", "", "from memory" if headroom else ""), rows, right=(1, 2, 4))
 
 
-def _traced(lines: list[LineTime], step_ms: float, on_gpu: bool) -> Table:
+def _traced(lines: list[LineTime], on_gpu: bool) -> Table:
     """Milliseconds a step on the host and on the device of the lines that take most, in all phases together."""
     figures = dict[tuple[str, int | None], list[float]]()
     longest = dict[tuple[str, int | None], LineTime]()
@@ -130,7 +130,7 @@ def _traced(lines: list[LineTime], step_ms: float, on_gpu: bool) -> Table:
         figures[place] = [one + other for one, other in zip(figures.get(place, (0.0, 0.0, 0.0)), ms, strict=True)]
         longest[place] = max(longest.get(place, each), each, key=lambda line: line.waits_ms or 0.0)
     together = [sum(column) for column in zip(*figures.values(), strict=True)]
-    shown = [place for place, ms in figures.items() if max(ms) >= MIN_SHARE * step_ms]
+    shown = [place for place, ms in figures.items() if max(ms) >= MIN_SHARE * max(together)]
     rows = [
         (f"{name}:{line}" if line else name[:30], *map(_ms, figures[name, line]), longest[name, line].waits_for or "")
         for name, line in sorted(shown, key=lambda place: -sum(figures[place]))[:MOST_LINES]
