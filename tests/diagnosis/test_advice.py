@@ -15,6 +15,7 @@ from workshop.diagnosis.call_words import (
     LARGE_INTERMEDIATE,
     ON_NUMBERS,
     SAME_AGAIN,
+    SHRINKS,
     TINY_OPERATORS,
 )
 from workshop.diagnosis.causes.data_wait import COLLATES, DRAWS, NO_DRAWS, SINGLE_ITEMS, SLOW_COLLATE, SLOW_ITEM
@@ -288,6 +289,18 @@ for _ in range(6):
 """
 FROM_STATE = {"out, going = model(made, state)": "out, going = model(made[:, -1:], going)"}
 
+REPLAY = """
+model, memory = nn.Linear(4, 3), [torch.randn(4) for _ in range(50)]
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for _ in range(6):
+    chosen = torch.randint(0, 50, (5,))
+    states = torch.stack(memory)[chosen]
+    optimizer.zero_grad()
+    model(states).square().mean().backward()
+    optimizer.step()
+"""
+PART_FIRST = {"torch.stack(memory)[chosen]": "torch.stack([memory[each] for each in chosen])"}
+
 PROMPTS = """
 model, encoder, prompts = nn.Linear(4, 3), nn.Linear(6, 4).requires_grad_(False), torch.randn(3, 6)
 optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
@@ -371,6 +384,7 @@ TAKEN: dict[str, Advice] = {
     ),
     "single-items": Advice(LOOP, AT_ONCE),
     "copies": Advice(MEMORY, JOINED_ONCE),
+    "shrinks": Advice(REPLAY, PART_FIRST, says="take the part first"),
     "kept": Advice(POSITIONS, CHOSEN_FIRST, says="where each row is computed by itself"),
     "on-numbers": Advice(NORM, BY_OPERATORS),
     "growing-input": Advice(DECODER, FROM_STATE, says="where a layer can go on from a state"),
@@ -393,6 +407,7 @@ NOT_TRIED = (SLOW_ITEM, SLOW_COLLATE, SINGLE_ITEMS, SAME_AGAIN, TINY_OPERATORS, 
 SENTENCES = {
     "copies": COPIES,
     "kept": KEPT,
+    "shrinks": SHRINKS,
     "collates": COLLATES,
     "no-draws": NO_DRAWS,
     "draws": DRAWS,

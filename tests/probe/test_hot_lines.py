@@ -16,6 +16,7 @@ import torch
 from PIL import Image
 from torch import nn
 from torch.utils.data import DataLoader, Dataset
+from torchvision import tv_tensors
 
 from workshop.diagnosis.samples import read_observations
 from workshop.diagnosis.watched_lines import watched_line
@@ -221,6 +222,9 @@ def test_pictures_and_tables_have_a_size_and_texts_none() -> None:
     assert table
     assert (picture.form, picture.size, table.form, table.size) == ("RGB picture 20 x 10", 600, "DataFrame 5 x 2", 80)
     assert picture.value != picture.value
+    of_torchvision = kept(tv_tensors.Image(torch.zeros(3, 4, 5, dtype=torch.uint8)))
+    assert of_torchvision
+    assert (of_torchvision.form, of_torchvision.size) == ("uint8 [3, 4, 5]", 60)
     texts = kept(["one", "other"])
     assert texts
     assert texts.size == 0

@@ -3,7 +3,6 @@
 from pathlib import PurePath
 
 from workshop.diagnosis.hot_calls import MUCH, TELLING_BYTES, HotCall, HotCalls
-from workshop.diagnosis.timeline import StepSample
 from workshop.diagnosis.user_lines import Path
 from workshop.probe.cause import Cause, Half
 from workshop.probe.observations import LargestMade, Operand
@@ -41,8 +40,10 @@ GOES_ON = Cause(
     "through again: where a layer can go on from a state, keep that, and give it only what is new.",
 )
 
-INSIDE = " In it, line {line} takes most{says}.{goes_on}"
+INSIDE = " In it, line {line} takes most{says}."
 LONGER = " `{name}` is longer each time: where this goes through all of it, go on from what it has made before."
+
+SHRINKS = " It makes {made} of {given}: where that is a part of it, take the part first."
 
 COPIES = " It copies all of `{name}` ({whole}) to add {added}: append to a list, and join that where all is read."
 
@@ -122,7 +123,7 @@ def large(call: HotCall, readers: list[HotCall]) -> str:
 
 
 def wasted(calls: HotCalls, frame: Frame) -> str:
-    """Say what a line copies to add to it, or what the next one keeps of what it makes, if that is a small part."""
+    """Say what a line copies to add to it, or of what large thing it, or the next line, keeps a small part."""
     call = calls.at(frame)
     if call and (each := call.copied):
         return COPIES.format(name=each.name, whole=in_bytes(each.size), added=in_bytes(each.grown[1] / each.grown[0]))
@@ -130,17 +131,20 @@ def wasted(calls: HotCalls, frame: Frame) -> str:
         made, after, size = kept
         whole, part = in_bytes(made.size), in_bytes(size)
         return KEPT.format(made=_named(made), whole=whole, line=after.seen.line, part=part)
+    if call and (both := call.shrinks):
+        return SHRINKS.format(made=in_bytes(both[0].size), given=in_bytes(both[1].size))
     return ""
 
 
-def inside(calls: HotCalls, line: Path, samples: list[StepSample]) -> str:
+def inside(calls: HotCalls, line: Path, paths: list[tuple[Path, float]]) -> str:
     """Say which statement that a line calls takes most of some samples, and what it does; empty if none is known."""
-    found = calls.inside(line, samples)
-    if found is None:
+    frame = calls.inside(line, paths)
+    found = calls.at(frame) if frame else None
+    if frame is None or found is None:
         return ""
     longer = found.longer
     goes_on = LONGER.format(name=longer.name) if longer and longer.size >= TELLING_BYTES else ""
-    return INSIDE.format(line=found.place[1], says=says(found), goes_on=goes_on)
+    return INSIDE.format(line=found.place[1], says=says(found)) + (wasted(calls, frame) or goes_on)
 
 
 def in_bytes(size: float) -> str:

@@ -4,10 +4,9 @@ In words: `call_words.py`.
 """
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from workshop.diagnosis.samples import Observations
-from workshop.diagnosis.timeline import StepSample
 from workshop.diagnosis.user_lines import Path, Place, place_of
 from workshop.diagnosis.watched_lines import carried, following, goes_round, needed, watched_line
 from workshop.probe.observations import LargestMade, LineRuns, Operand
@@ -219,6 +218,13 @@ class HotCall:
         return self.row_of is not None if self.is_run_often else bool(self.entries)
 
     @property
+    def shrinks(self) -> tuple[Operand, Operand] | None:
+        """What it makes that is much smaller than the largest that it reads, and that; None if it makes more."""
+        made = max(self.made, key=lambda each: each.size, default=None)
+        given = max(self.seen.reads, key=lambda each: each.size, default=None)
+        return (made, given) if made and given and MUCH * made.size < given.size else None
+
+    @property
     def copied(self) -> Operand | None:
         """What it copies to add a little to it, if there is such."""
         grown = [each for each in self.made if self.runs < 2 * each.grown[0]]
@@ -265,10 +271,10 @@ class HotCalls:
         """Return those of the calls that are in some places."""
         return [call for place, call in self._seen.items() if are(place)]
 
-    def inside(self, line: Path, samples: list[StepSample]) -> HotCall | None:
-        """Return the statement that a line calls which takes most of some samples; None if none was watched."""
-        within = [replace(each, path=each.path[len(line) :]) for each in samples if each.path[: len(line)] == line]
-        return next((call for _, call in self.paths(within)), None)
+    def inside(self, line: Path, paths: list[tuple[Path, float]]) -> Frame | None:
+        """Return the frame that a line calls whose statement takes most of some time; None if none was watched."""
+        within = [(path[len(line) :], weight) for path, weight in paths if path[: len(line)] == line]
+        return next((path[-1] for path, _ in self.paths(within)), None)
 
     def kept_of(self, frame: Frame) -> tuple[Operand, HotCall, int] | None:
         """Return what a line makes of which the next one keeps a part, that next one, and the bytes of that part."""
@@ -287,14 +293,14 @@ class HotCalls:
         """Return the calls that read the largest that a call makes."""
         return [each for each in self._seen.values() if each is not call and each.reads_from(call)]
 
-    def paths(self, samples: list[StepSample]) -> Iterator[tuple[Path, HotCall]]:
-        """Yield each statement on the way of some samples that was watched, those with most time first."""
+    def paths(self, of: list[tuple[Path, float]]) -> Iterator[tuple[Path, HotCall]]:
+        """Yield each statement on some ways that was watched, those with most time first."""
         weights, paths = dict[Place, float](), dict[Place, Path]()
-        for sample in samples:
-            places = {place_of(frame): number for number, frame in enumerate(sample.path, start=1)}
+        for path, weight in of:
+            places = {place_of(frame): number for number, frame in enumerate(path, start=1)}
             for place, number in places.items():
-                weights[place] = weights.get(place, 0.0) + sample.weight_s
-                paths.setdefault(place, sample.path[:number])
+                weights[place] = weights.get(place, 0.0) + weight
+                paths.setdefault(place, path[:number])
         for place in sorted(weights, key=weights.__getitem__, reverse=True):
             if place in self._seen:
                 yield paths[place], self._seen[place]

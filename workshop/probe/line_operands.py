@@ -68,7 +68,7 @@ def value_of(node: ast.expr, variables: Variables) -> Any:
             return _attribute(value_of(node.value, variables), node.attr)
         case ast.Subscript():
             whole, index = value_of(node.value, variables), _index(node.slice, variables)
-            if type(whole) in (*TENSORS, *CONTAINERS) or _is_array(whole) or _fields_of(whole):
+            if _is_tensor(whole) or type(whole) in CONTAINERS or _is_array(whole) or _fields_of(whole):
                 return whole[index]
     raise LookupError(ast.dump(node))
 
@@ -98,7 +98,7 @@ def _attribute(value: Any, name: str) -> Any:
 
     That of a tensor is its gradient, or the tensor without it.
     """
-    if type(value) in TENSORS and (name == "data" or (name == "grad" and value.is_leaf)):
+    if _is_tensor(value) and (name == "data" or (name == "grad" and value.is_leaf)):
         return getattr(value, name)
     if name in (fields := _fields_of(value)):
         return tuple.__getitem__(value, fields.index(name))
@@ -120,7 +120,7 @@ def _attribute(value: Any, name: str) -> Any:
 def kept(value: Any, deep: int = 2) -> KeptOperand | None:
     """Return what is kept of a value; None if it is no data."""
     kind = type(value)
-    if kind in TENSORS:
+    if _is_tensor(value):
         return _of_tensor(value)
     if _is_array(value):
         return _of_array(value)
@@ -185,6 +185,12 @@ def _checksum(digest: Any) -> Any:
     if isinstance(digest, tuple) and all(isinstance(each, torch.Tensor) for each in digest):
         return zlib.crc32(b"".join(each.cpu().numpy().tobytes() for each in digest))
     return tuple(map(_checksum, digest)) if isinstance(digest, tuple) else digest
+
+
+def _is_tensor(value: Any) -> bool:
+    """Whether it is a tensor, a parameter, or a picture or mask of torchvision: none whose class is the script's."""
+    kind = type(value)
+    return kind in TENSORS or (isinstance(value, torch.Tensor) and kind.__module__.startswith("torchvision."))
 
 
 def _fields_of(value: Any) -> tuple[str, ...]:

@@ -40,7 +40,7 @@ def wasteful_calls(timeline: Timeline, samples: list[StepSample]) -> tuple[list[
     modules = _small_modules(timeline.measurement)
     items = [each for each in samples if each.phase == Phase.DATA_WAIT and not each.is_own]
     samples = [each for each in samples if each.phase != Phase.DATA_WAIT or each.is_own]
-    for path, call in calls.paths(samples):
+    for path, call in calls.paths([(each.path, each.weight_s) for each in samples]):
         waste = _waste_of(timeline, call)
         if waste is None:
             continue

@@ -1,12 +1,12 @@
 """Causes in the loading of data: the lines of items and of collating, and the settings of the DataLoader."""
 
 from workshop import noise
-from workshop.diagnosis.call_words import often, same, says, wasted
+from workshop.diagnosis.call_words import inside, often, same, says, wasted
 from workshop.diagnosis.findings import MIN_GAIN, MIN_SHARE_OF_STEP, Finding, finding, gain_of
 from workshop.diagnosis.hot_calls import HotCalls
 from workshop.diagnosis.loading import LARGE_BATCH, MEGABYTE, MIN_BUSY, Loading, cores, starts_workers, weight
 from workshop.diagnosis.measurement import Measurement
-from workshop.diagnosis.user_lines import MAIN_SHARE, HotLine, hottest
+from workshop.diagnosis.user_lines import MAIN_SHARE, HotLine, Path, hottest
 from workshop.diagnosis.watched_lines import loop_around
 from workshop.probe.cause import Cause
 from workshop.probe.observations import Role
@@ -92,7 +92,7 @@ def _lines(loading: Loading) -> list[Finding]:
         found.append(
             finding(
                 cause,
-                _what_it_does(calls, line, collates) or cause.words,
+                _what_it_does(calls, line, collates, loading.user_paths(lambda _: True)) or cause.words,
                 gain=gain_of(loading.steps.ms_a_step, _ms_without(loading, whole)),
                 margin=1.0 if loading.measurement.headroom else None,
                 max_gain=loading.max_gain(loading.measurement.headroom),
@@ -108,9 +108,10 @@ def _lines(loading: Loading) -> list[Finding]:
     return found
 
 
-def _what_it_does(calls: HotCalls, line: HotLine, collates: bool) -> str:
+def _what_it_does(calls: HotCalls, line: HotLine, collates: bool, paths: list[tuple[Path, float]]) -> str:
     """Say what a line was seen to do; empty if it was not watched."""
-    seen, rest = calls.at(line.frame), wasted(calls, line.frame)
+    seen = calls.at(line.frame)
+    rest = wasted(calls, line.frame) or inside(calls, line.path, paths)
     if seen and seen.is_same_again:
         return same(seen)
     if seen and collates:

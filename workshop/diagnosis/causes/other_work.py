@@ -152,7 +152,7 @@ def _finding_of(timeline: Timeline, line: HotLine, samples: list[StepSample]) ->
         spent_s, of_call_s = of_period * spent_s, of_period * of_call_s
     words = cause.words.format(
         says=says(seen),
-        kept=wasted(calls, line.frame) or inside(calls, line.path, samples),
+        kept=wasted(calls, line.frame) or inside(calls, line.path, [(each.path, each.weight_s) for each in samples]),
         each_ms=each_ms,
         when=_when(within, steps.count, is_seldom),
         calls=_calls(timeline, line),
