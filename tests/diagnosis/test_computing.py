@@ -168,8 +168,8 @@ def test_small_modules_are_said_with_what_was_tried(found: Found) -> None:
 def test_what_a_line_takes_a_part_of_is_said(found: Found) -> None:
     memory = replace(ENTRIES, name="near", form="list of 6000", size=6_000_000, memory=0)
     states = replace(AGAIN, name="edges", size=131_000, same_step=(0, 4))
-    (each,) = found(seen(EDGES, reads=(memory,), writes=(states,)), lines=(EDGES,), phase=Phase.OTHER)
-    assert each.cause == "own-work"
+    (each,) = found(seen(EDGES, reads=(memory,), writes=(states,)), lines=(EDGES,), phase=Phase.VALIDATION)
+    assert each.cause == "periodic-work"
     assert " It makes 131 KB of 6 MB: where that is a part of it, take the part first." in each.words
 
 
