@@ -15,6 +15,7 @@ import psutil
 
 from workshop.errors import CrashError, WorkshopError, first_line
 from workshop.profiles import stacks
+from workshop.notebooks.cell_script import runnable
 from workshop.profiles.stacks import Process, Stack
 from workshop.recording.output_paths import output_path
 from workshop.recording.run import RecordedRun, Run, TimeLimit, job_script, require_command
@@ -22,6 +23,7 @@ from workshop.runs import load_beside
 from workshop.runs.machine import find_executable
 from workshop.runs.process_tree import ProcessTree, command_of
 from workshop.runs.script import Say, probe_environment
+from workshop.runs.script_error import script_in
 
 FOLDER = "py-spy-outputs/"
 """The folder for recordings, where no other is named."""
@@ -81,6 +83,7 @@ def record(
         OSError: the folder cannot be written.
     """
     require_command(command[0], "name a command as in: record py-spy -- python train.py")
+    command = runnable(command) if script_in(command) else command
     path = output_path(output, "profile.raw")
     # The file lies beside its later place: a folder that cannot be written shows before hours of training.
     partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
