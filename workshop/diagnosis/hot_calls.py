@@ -2,12 +2,12 @@
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from pathlib import PurePath
 
 from workshop.diagnosis.samples import Observations
 from workshop.diagnosis.timeline import StepSample
 from workshop.diagnosis.user_lines import Path, Place, place_of
 from workshop.diagnosis.watched_lines import called, carried, following, watched_line
+from workshop.notebooks.cell_places import line_of
 from workshop.probe.cause import Cause, Half
 from workshop.probe.observations import LineRuns, Operand
 from workshop.profiles.stacks import Frame
@@ -259,7 +259,7 @@ class HotCall:
             advice = "An earlier run of the same step has made it: make each once a step, and keep it."
         else:
             often, advice = f"In each of {self.runs:.0f} runs in a step", "Make it once a step."
-        what = f"line {self.place[1]} of {PurePath(self.place[0]).name}, which is called here," if is_called else "this"
+        what = f"{line_of(*self.place)}, which is called here," if is_called else "this"
         return SAME_AGAIN.words.format(often=often, what=what, made=made, advice=advice)
 
 

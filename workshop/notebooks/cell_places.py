@@ -9,12 +9,12 @@ from workshop.errors import WorkshopError
 from workshop.notebooks.notebook_file import Cell, cell_of, read
 
 
-def place(file: str, line: int | None) -> str:
-    """Return the name of a line, or of a file without one."""
+def place(file: str, line: int | None, path: bool = False) -> str:
+    """Return the name of a line, or of a file without one; with the path of a file that is no cell, if it is wanted."""
     if cell := cell_of(file):
         name = cell_name(*cell)
         return f"{name}, line {line}" if line else name
-    name = PurePath(file).name
+    name = file if path else PurePath(file).name
     return f"{name}:{line}" if line else name
 
 
@@ -68,7 +68,7 @@ def _line_of_json(path: Path, cell: Cell, line: int) -> int | None:
 
     The sources of the cells stand in their order, and each line in one of the file's own.
     """
-    text, at = path.read_text.splitlines(), 0
+    text, at = path.read_text(encoding="utf-8").splitlines(), 0
     stripped = [each.strip().rstrip(",") for each in text]
     for each in read(path).cells[: cell.number]:
         lines = each.source.splitlines(keepends=True)

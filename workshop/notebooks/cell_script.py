@@ -27,21 +27,21 @@ FOLDER = "workshop-notebook-"
 _folders: list[tempfile.TemporaryDirectory[str]] = []
 """They are removed when this process ends."""
 
-chosen: set[int] = set()
-"""The numbers of the cells to run, as `--cells` of this process's command says; empty for all."""
+_chosen: set[int] = set()
+"""The numbers of the cells to run, as the command of this process says; empty for all."""
 
 
 def choose(numbers: str) -> None:
-    """Run only the cells of these numbers, such as "1-7,9".
+    """Run only the cells of these numbers, such as "1-7,9", of each notebook from now on.
 
     Raises:
         ValueError: they are none.
     """
-    chosen.clear()
+    _chosen.clear()
     for each in numbers.replace(" ", "").split(","):
         if not (found := re.fullmatch(r"(\d+)(?:-(\d+))?", each)):
             raise ValueError(numbers)
-        chosen.update(range(int(found[1]), int(found[2] or found[1]) + 1))
+        _chosen.update(range(int(found[1]), int(found[2] or found[1]) + 1))
 
 
 def cells_to_run(notebook: Notebook) -> Sequence[Cell]:
@@ -50,7 +50,7 @@ def cells_to_run(notebook: Notebook) -> Sequence[Cell]:
     Raises:
         WorkshopError: all are.
     """
-    wanted = [each for each in notebook.cells if SKIPPED not in each.tags and (not chosen or each.number in chosen)]
+    wanted = [each for each in notebook.cells if SKIPPED not in each.tags and (not _chosen or each.number in _chosen)]
     if not wanted:
         cells = f"it has {len(notebook.cells)}"
         raise WorkshopError(f"no cell of {notebook.path} is left to run; {cells}, some may have the tag {SKIPPED}")
@@ -71,11 +71,11 @@ def notes(path: Path) -> list[str]:
     if path.suffix != NOTEBOOK_SUFFIX or not path.is_file():
         return []
     notebook, said = read(path), []
-    for cell in cells_to_run(notebook):
+    for cell in (to_run := cells_to_run(notebook)):
         said += [f"{cell.name}, line {line}: {text}" for line, text in as_python(cell.source).skipped]
-    left_out = len(notebook.cells) - len(cells_to_run(notebook))
-    counted = f"{len(notebook.cells) - left_out} of {len(notebook.cells)} cells are run"
-    return [counted] * bool(left_out) + [f"not run: {'; '.join(said)}"] * bool(said)
+    counted = f"{path.name}: {len(to_run)} of {len(notebook.cells)} cells are run"
+    skipped = f"{path.name}: not run: {'; '.join(said)}"
+    return [counted] * (len(to_run) < len(notebook.cells)) + [skipped] * bool(said)
 
 
 @cache
@@ -93,8 +93,7 @@ def _started(path: str) -> str:
             where = f"{cell.name}, line {line} of {notebook.path.name}"
             raise WorkshopError(f"{where} needs {needs}: {text}; leave it out with --cells or the tag {SKIPPED}")
         cells.append((file, code.source))
-        lines = cell.source.splitlines(keepends=True)
-        linecache.cache[file] = (len(cell.source), None, lines, file)  # as IPython does with its cells
+        linecache.cache[file] = (len(code.source), None, code.source.splitlines(keepends=True), file)  # as IPython does
     _folders.append(folder := tempfile.TemporaryDirectory(prefix=FOLDER, ignore_cleanup_errors=True))
     Path(folder.name, CELLS).write_text(json.dumps({"notebook": path, "cells": cells}), encoding="utf-8")
     (start := Path(folder.name, notebook.path.name)).write_text(START, encoding="utf-8")

@@ -49,7 +49,7 @@ def run(start: str, namespace: dict[str, Any]) -> None:
         sys.path[0] = os.path.dirname(notebook)
     sys.excepthook = lambda kind, error, trace: sys.__excepthook__(kind, error, _from_cell(trace, (start, __file__)))
     for cell in cells:
-        exec(cell.get_code("__main__"), namespace)
+        cell.run(namespace)
 
 
 class CellLoader(SourceFileLoader):
@@ -69,12 +69,18 @@ class CellLoader(SourceFileLoader):
         """Return the source."""
         return self.source.encode()
 
-    def source_to_code(self, data: Any, path: Any, *, _optimize: int = -1) -> types.CodeType:
+    def source_to_code(self, data: Any, path: Any, *_: Any) -> types.CodeType:  # type: ignore[override]
         """Return the code of what is to be loaded."""
         tree = ast.parse(data, path)
         if self.statements is not None:
             tree.body = self.statements
-        return compile(tree, path, "exec", dont_inherit=True, optimize=_optimize)
+        return compile(tree, path, "exec", dont_inherit=True)
+
+    def run(self, namespace: dict[str, Any]) -> None:
+        """Run it in a namespace."""
+        code = self.get_code(self.name)
+        assert code
+        exec(code, namespace)
 
 
 class NamesOnDemand:
@@ -125,7 +131,7 @@ class Statement:
         """Run it, once."""
         self.has_run = True
         self.cell.statements = [self.node]
-        exec(self.cell.get_code(self.cell.name), namespace)
+        self.cell.run(namespace)
 
 
 def _loaded(code: types.CodeType) -> Iterator[str]:

@@ -14,8 +14,8 @@ from pathlib import Path
 import psutil
 
 from workshop.errors import CrashError, WorkshopError, first_line
-from workshop.profiles import stacks
 from workshop.notebooks.cell_script import runnable
+from workshop.profiles import stacks
 from workshop.profiles.stacks import Process, Stack
 from workshop.recording.output_paths import output_path
 from workshop.recording.run import RecordedRun, Run, TimeLimit, job_script, require_command

@@ -134,7 +134,8 @@ def _require_syntax(source: str | bytes, file: str, name: str, cell: str = "") -
 def script_in(command: Sequence[str]) -> str:
     """Return the script that a command runs by this Python, or by torchrun; "" if that is not known."""
     program = shutil.which(command[0]) or command[0]
-    if not program.endswith((*SCRIPT_SUFFIXES, "torchrun")) and Path(program).resolve() != Path(sys.executable).resolve():
+    is_known = program.endswith((*SCRIPT_SUFFIXES, "torchrun"))
+    if not is_known and Path(program).resolve() != Path(sys.executable).resolve():
         return ""
     modules = [f"{name.replace('.', '/')}.py" for option, name in pairwise(command) if option == "-m"]
     return next((word for word in (*modules, *command) if word.endswith(SCRIPT_SUFFIXES) and Path(word).is_file()), "")
