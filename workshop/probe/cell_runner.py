@@ -12,6 +12,7 @@ import json
 import linecache
 import os
 import sys
+import traceback
 import types
 from collections.abc import Iterator, Sequence
 from importlib.machinery import SourceFileLoader
@@ -47,7 +48,7 @@ def run(start: str, namespace: dict[str, Any]) -> None:
     sys.argv[0] = notebook
     if not sys.flags.safe_path:
         sys.path[0] = os.path.dirname(notebook)
-    sys.excepthook = lambda kind, error, trace: sys.__excepthook__(kind, error, _from_cell(trace, (start, __file__)))
+    sys.excepthook = lambda _, error, trace: _show(error, trace, (start, __file__))
     for cell in cells:
         cell.run(namespace)
 
@@ -181,8 +182,8 @@ def _bars_of_text(notebook: Any) -> None:
     notebook.trange = notebook.tnrange = bars.trange
 
 
-def _from_cell(trace: types.TracebackType | None, before: Sequence[str]) -> types.TracebackType | None:
-    """Return a traceback without the frames that have led to the cell."""
+def _show(error: BaseException, trace: types.TracebackType | None, before: Sequence[str]) -> None:
+    """Print an exception with the lines of the cells, and without the frames in the files that have led to them."""
     while trace and trace.tb_next and trace.tb_frame.f_code.co_filename in before:
         trace = trace.tb_next
-    return trace
+    traceback.print_exception(error.with_traceback(trace))
