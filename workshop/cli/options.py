@@ -23,8 +23,7 @@ def _choose(cells: str | None) -> str | None:
     from workshop.notebooks.cell_script import choose
 
     try:
-        if cells:
-            choose(cells)
+        choose(cells or "")
     except ValueError:
         raise typer.BadParameter(f"{cells} names no cells; write 1-7,9", param_hint="--cells") from None
     return cells
@@ -48,7 +47,7 @@ PartScriptOption = Annotated[
     Path | None, typer.Option("--script", help="Your script; by default that of the part, such as train.py.")
 ]
 DeviceOption = Annotated[str | None, typer.Option("--device", help="Such as cpu or cuda:1.")]
-TrainingScriptArgument = Annotated[str, typer.Argument(help="Any training script, or torchrun.")]
+TrainingScriptArgument = Annotated[str, typer.Argument(help="Any training script or notebook, or torchrun.")]
 ScriptArguments = Annotated[list[str] | None, typer.Argument(help="Arguments passed on to the script.")]
 ModuleOption = Annotated[bool, typer.Option("-m", help="Run the script as a module, like python -m.")]
 CellsOption = Annotated[

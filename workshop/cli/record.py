@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from workshop.recording.run import RecordedRun
     from workshop.runs.other_load import OtherLoad
 
-RecordedArgument = Annotated[list[str], typer.Argument(help="After --: a script, or torchrun.")]
+RecordedArgument = Annotated[list[str], typer.Argument(help="After --: a script, a notebook, or torchrun.")]
 SecondsOption = Annotated[float | None, typer.Option(help="End the run this many seconds after its first step.", min=1)]
 SlurmOption = Annotated[bool, typer.Option("--slurm", help="Run nothing; print a job script instead.")]
 

@@ -32,13 +32,13 @@ _chosen: set[int] = set()
 
 
 def choose(numbers: str) -> None:
-    """Run only the cells of these numbers, such as "1-7,9", of each notebook from now on.
+    """Run only the cells of these numbers, such as "1-7,9", of each notebook from now on; all with "".
 
     Raises:
         ValueError: they are none.
     """
     _chosen.clear()
-    for each in numbers.replace(" ", "").split(","):
+    for each in numbers.split(",") if numbers else ():
         if not (found := re.fullmatch(r"(\d+)(?:-(\d+))?", each)):
             raise ValueError(numbers)
         _chosen.update(range(int(found[1]), int(found[2] or found[1]) + 1))

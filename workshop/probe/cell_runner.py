@@ -92,7 +92,7 @@ class NamesOnDemand:
         nodes = [(cell, node) for cell in cells for node in ast.parse(cell.source).body]
         imports = [node for _, node in nodes if isinstance(node, ast.Import)]
         modules = {(each.asname or each.name).partition(".")[0] for node in imports for each in node.names}
-        self.statements = [Statement(cell, node, modules) for cell, node in nodes]
+        self.statements = [CellStatement(cell, node, modules) for cell, node in nodes]
 
     def get(self, name: str) -> Any:
         """Return the value of a name, after what makes it has run, in its order.
@@ -101,7 +101,7 @@ class NamesOnDemand:
             AttributeError: nothing makes it.
         """
         module = vars(sys.modules["__mp_main__"])
-        needed: set[Statement] = set()
+        needed: set[CellStatement] = set()
         names, known = [name], set()
         while names:
             known.add(wanted := names.pop())
@@ -117,7 +117,7 @@ class NamesOnDemand:
         return self.namespace[name]
 
 
-class Statement:
+class CellStatement:
     """A statement of a cell, outside of functions."""
 
     def __init__(self, cell: CellLoader, node: ast.stmt, modules: set[str]) -> None:
