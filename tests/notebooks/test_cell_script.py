@@ -92,6 +92,13 @@ def test_only_the_script_of_a_command_is_replaced(tmp_path: Path) -> None:
     assert runnable(["-m", "torch.distributed.run", path, "a"])[2] != path
 
 
+FINDER = """\
+class Finder:
+    names = names
+
+    def find(self, number):
+        return Pair(number, self.names[number]).name"""
+
 PROCESSES = """\
 import multiprocessing
 import sys
@@ -106,7 +113,7 @@ def test_a_process_finds_the_functions_of_cells_and_what_these_need(method: str,
     cells = [
         "import collections\nran = []\nnames = {}\nfor number in range(2):\n    names[number] = f'name {number}'",
         "Pair = collections.namedtuple('Pair', 'number name')\nran.append('once')",
-        "class Finder:\n    names = names\n\n    def find(self, number):\n        return Pair(number, self.names[number]).name",
+        FINDER,
         "def look_up(number):\n    return Finder().find(number), number",
         PROCESSES.format(method=method),
     ]

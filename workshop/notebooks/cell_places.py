@@ -6,6 +6,7 @@ from pathlib import Path, PurePath
 from typing import Any
 
 from workshop.errors import WorkshopError
+from workshop.notebooks.magics import as_python
 from workshop.notebooks.notebook_file import Cell, cell_of, read
 
 
@@ -33,6 +34,13 @@ def cell_name(notebook: str, number: int) -> str:
     """Return the name of a cell, with the number beside it as the notebook is now."""
     cell = _cell(notebook, number)
     return cell.name if cell else f"cell {number}"
+
+
+def cell_source(file: str) -> str:
+    """Return what Python runs of a cell, as the notebook is now; nothing of other files."""
+    cell = cell_of(file)
+    found = _cell(*cell) if cell else None
+    return as_python(found.source).source if found else ""
 
 
 def _cell(notebook: str, number: int) -> Cell | None:
