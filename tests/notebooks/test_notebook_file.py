@@ -28,6 +28,9 @@ def test_cells_are_code_with_something_in_it(tmp_path: Path) -> None:
     [
         ("{", "is not a notebook: it is no JSON"),
         ("[]", "is not a notebook: it is JSON without cells"),
+        ("[" * 100_000, "is not a notebook: it is no JSON"),
+        ('{"cells": [1]}', "is not a notebook: its cells are not as Jupyter writes them"),
+        ('{"cells": [], "metadata": null}', "is not a notebook: its cells are not as Jupyter writes them"),
         ('{"worksheets": []}', "has an old format"),
         ('{"cells": []}', "has no code cell with anything in it"),
         (json.dumps({"cells": [cell("")]}), "has no code cell with anything in it"),

@@ -14,6 +14,7 @@ from pathlib import Path
 from workshop.errors import WorkshopError
 from workshop.notebooks.magics import CellCode, as_python
 from workshop.notebooks.notebook_file import NOTEBOOK_SUFFIX, SCRIPT_SUFFIXES, SKIPPED, Cell, Notebook, read
+from workshop.terminal import some_of
 
 START = "from workshop.probe.cell_runner import run\n\nrun(__file__, globals())\n"
 """The text of the file that Python runs."""
@@ -74,18 +75,21 @@ def notes(path: Path) -> list[str]:
     for cell in (to_run := cells_to_run(notebook)):
         said += [f"{cell.name}, line {line}: {text}" for line, text in as_python(cell.source).skipped]
     counted = f"{path.name}: {len(to_run)} of {len(notebook.cells)} cells are run"
-    skipped = f"{path.name}: not run: {'; '.join(said)}"
+    skipped = f"{path.name}: not run: {some_of(said)}"
     return [counted] * (len(to_run) < len(notebook.cells)) + [skipped] * bool(said)
 
 
 @cache
 def _started(path: str) -> str:
-    """Make the file that runs the cells of a notebook.
+    return start_of(read(Path(path)))
+
+
+def start_of(notebook: Notebook) -> str:
+    """Make the file that runs the cells of a notebook, and return its path.
 
     Raises:
-        WorkshopError: it is no notebook, or needs its front end.
+        WorkshopError: a cell needs the front end.
     """
-    notebook = read(Path(path))
     cells = []
     for cell in cells_to_run(notebook):
         code, file = as_python(cell.source), notebook.file_of(cell)
@@ -95,7 +99,9 @@ def _started(path: str) -> str:
         cells.append((file, code.source))
         linecache.cache[file] = (len(code.source), None, code.source.splitlines(keepends=True), file)  # as IPython does
     _folders.append(folder := tempfile.TemporaryDirectory(prefix=FOLDER, ignore_cleanup_errors=True))
-    Path(folder.name, CELLS).write_text(json.dumps({"notebook": path, "cells": cells}), encoding="utf-8")
+    Path(folder.name, CELLS).write_text(
+        json.dumps({"notebook": os.path.abspath(notebook.path), "cells": cells}), encoding="utf-8"
+    )
     (start := Path(folder.name, notebook.path.name)).write_text(START, encoding="utf-8")
     return str(start)
 

@@ -75,19 +75,30 @@ def _missing(path: Path) -> Notebook:
 @lru_cache(maxsize=16)
 def _read(path: str, _written_ns: int) -> Notebook:
     found = as_json(Path(path))
-    about = found.get("metadata", {})
-    language = about.get("language_info", {}).get("name") or about.get("kernelspec", {}).get("language") or "python"
+    try:
+        language, cells = _language(found), _cells(found)
+    except (AttributeError, TypeError):
+        raise WorkshopError(f"{path} is not a notebook: its cells are not as Jupyter writes them") from None
     if language.lower() not in ("python", "ipython"):
         raise WorkshopError(f"{path} is a notebook of {language}, not of Python; name one of Python")
+    if not cells:
+        raise WorkshopError(f"{path} has no code cell with anything in it; name a notebook that trains")
+    return Notebook(Path(path), cells)
+
+
+def _language(found: dict[str, Any]) -> str:
+    about = found.get("metadata", {})
+    return about.get("language_info", {}).get("name") or about.get("kernelspec", {}).get("language") or "python"
+
+
+def _cells(found: dict[str, Any]) -> list[Cell]:
     cells: list[Cell] = []
     for index, each in enumerate(found["cells"]):
         source = _text(each.get("source", ""))
         if each.get("cell_type") == "code" and source.strip():
             tags = tuple(each.get("metadata", {}).get("tags", ()))
             cells.append(Cell(len(cells) + 1, each.get("execution_count"), source, tags, index))
-    if not cells:
-        raise WorkshopError(f"{path} has no code cell with anything in it; name a notebook that trains")
-    return Notebook(Path(path), cells)
+    return cells
 
 
 def as_json(path: Path) -> dict[str, Any]:
@@ -98,7 +109,7 @@ def as_json(path: Path) -> dict[str, Any]:
     """
     try:
         found = json.loads(path.read_bytes())
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise WorkshopError(f"{path} is not a notebook: it is no JSON ({error})") from None
     if isinstance(found, dict) and "worksheets" in found:
         raise WorkshopError(f"{path} has an old format: jupyter nbconvert --to notebook --inplace {path} brings it up")
