@@ -20,6 +20,8 @@ from workshop.notebooks.magics import as_python
         ("%time f(x)\n%timeit -n 10 g(x)", "f(x)\ng(x)", []),
         ("%%time\nf(x)", "\nf(x)", []),
         ("%%bash\nls\npwd", "\n\n", [(1, "%%bash")]),
+        ("# which\n%%time\nf(x)", "# which\npass\nf(x)", []),
+        (">>> x = 1\n>>> if x:\n...     y = 2", "x = 1\nif x:\n    y = 2", []),
         ("len?\n??len", "pass\npass", []),
         ('"""\n%cd x\n!ls\n"""', '"""\n%cd x\n!ls\n"""', []),
         ('print("%d"\n% 3)', 'print("%d"\n% 3)', []),

@@ -15,7 +15,7 @@ RUN_THEIR_CODE = ("time", "timeit", "capture", "prun", "memit")
 SILENT = ("matplotlib", "load_ext", "reload_ext", "autoreload", "config", *RUN_THEIR_CODE)
 """Magics of which nobody misses anything in a run without a front end."""
 
-_MAGIC = re.compile(r"(?P<indent>\s*)(?:%(?P<name>\w+)(?:\s+-\w+\s*\d*)*(?P<rest>.*)|!.*|\?.*|[^#'\"]*\?)\s*")
+_MAGIC = re.compile(r"(?P<indent>\s*)(?:%%?(?P<name>\w+)(?:\s+-\w+\s*\d*)*(?P<rest>.*)|!.*|\?.*|[^#'\"]*\?)\s*")
 _TAKES_VALUE = re.compile(r"\s*[\w., ]+=\s*[!%].*")
 
 
@@ -37,6 +37,8 @@ def as_python(source: str) -> CellCode:
     first = next((at for at, line in enumerate(lines) if line.strip()), 0)
     skipped: list[tuple[int, str]] = []
     taken: list[tuple[int, str]] = []
+    if lines[first].startswith(">>>"):  # as copied from a session
+        lines = [re.sub(r"^(>>>|\.\.\.) ?", "", line) for line in lines]
     if lines[first].startswith("%%"):
         name = re.match(r"%%(\w*)", lines[first])
         if not name or name[1] not in RUN_THEIR_CODE:
