@@ -17,6 +17,7 @@ from workshop.notebooks.magics import as_python
         ("if x:\n    !pip install a\n", "if x:\n    pass\n", [(2, "!pip install a")]),
         ("!echo don't\n!ls 'a\nx = 1", "pass\npass\nx = 1", [(1, "!echo don't"), (2, "!ls 'a")]),
         ("!pip install \\\n  a \\\n  b\nx = 1", "\n\npass\nx = 1", [(1, "!pip install \\")]),
+        ("!run \\\n  --a 1e \\\n  --b x_1:2\nx = 1", "\n\npass\nx = 1", [(1, "!run \\")]),
         ("%time f(x)\n%timeit -n 10 g(x)", "f(x)\ng(x)", []),
         ("%%time\nf(x)", "\nf(x)", []),
         ("%%bash\nls\npwd", "\n\n", [(1, "%%bash")]),

@@ -66,12 +66,15 @@ def _replace(lines: list[str], at: int, magic: re.Match[str]) -> None:
 
 
 def _not_python(lines: Sequence[str]) -> int | None:
-    """The place of the first line at which Python sees that this is none; None if it is."""
+    """The place of a line at which Python sees that this is none, or of the one that it continues; None if it is."""
     try:
         with warnings.catch_warnings(action="ignore"):
             ast.parse("\n".join(lines))
     except SyntaxError as error:
-        return min(max((error.lineno or 1) - 1, 0), len(lines) - 1)
+        at = min(max((error.lineno or 1) - 1, 0), len(lines) - 1)
+        while at and lines[at - 1].endswith("\\"):
+            at -= 1
+        return at
     except ValueError:
         return None
     return None
