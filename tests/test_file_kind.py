@@ -26,7 +26,7 @@ FILES = {
     "snapshot.pt": (pickle.dumps({"segments": [], "device_traces": []}), "a memory snapshot of torch"),
     "weights.pkl": (pickle.dumps([1, 2]), "a pickle"),
     "weights.pt": (b"PK\x03\x04\0\0", "a file of torch.save, or an archive"),
-    "notes.ipynb": (b'{"cells": [], "nbformat": 4}', "a notebook"),
+    "notes.json": (b'{"cells": [], "nbformat": 4}', "a notebook"),
     "profile.raw": (b'process 7:"python train.py";main (train.py:61) 42\n', "a recording of py-spy"),
     "report.sqlite": (b"SQLite format 3\0", "an SQLite database"),
     "report.nsys-rep": (b"\x01\x02", "a report of nsys"),

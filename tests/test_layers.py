@@ -29,6 +29,7 @@ LAYERS = [
     {"probe"},
     {"pets"},
     {"bad_node", "device", "experiment", "file_kind", "noise"},
+    {"notebooks"},
     {"errors"},
     {"terminal"},
 ]

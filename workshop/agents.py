@@ -19,6 +19,7 @@ from mcp.server.mcpserver import MCPServer
 from mcp.server.mcpserver.exceptions import ToolError
 
 from workshop.errors import WorkshopError
+from workshop.notebooks.notebook_file import SCRIPT_SUFFIXES
 from workshop.runs.process_tree import LOOK_EVERY_S, end, tree_of
 
 MAX_ARGUMENTS, MAX_LENGTH = 64, 2000
@@ -175,7 +176,7 @@ class Tools:
         `path` is a trace or a folder of traces, or a script, of which a few steps are recorded first.
         """
         words, place = _words(arguments), _inside(self.root, path)
-        if place.suffix != ".py":
+        if place.suffix not in SCRIPT_SUFFIXES:
             return await self._run(0.0, "trace", str(place))
         with tempfile.TemporaryDirectory() as folder:
             await self._recorded(0.0, "torch", "--stop", "-o", folder, "--", str(place), *words, to=Path(folder))
@@ -237,8 +238,8 @@ def _script(root: Path, name: str) -> str:
         WorkshopError: it is outside, or no script.
     """
     path = _inside(root, name)
-    if path.suffix != ".py" or not path.is_file():
-        raise WorkshopError(f"{name} is no Python script; name a file that ends in .py")
+    if path.suffix not in SCRIPT_SUFFIXES or not path.is_file():
+        raise WorkshopError(f"{name} is no Python script; name a file that ends in {' or '.join(SCRIPT_SUFFIXES)}")
     return str(path)
 
 

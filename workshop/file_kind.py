@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from workshop.errors import WorkshopError
+from workshop.notebooks.notebook_file import NOTEBOOK_SUFFIX, read
 
 HEAD_BYTES = 1 << 16
 """Bytes, at most: so much of a file's beginning is looked at."""
@@ -46,7 +47,7 @@ READS_IT = "workshop {} {{}} reads it"
 
 SCRIPT = FileKind("a Python script", lambda path, head: path.suffix in (".py", ".pyw"))
 EMPTY = FileKind("empty", lambda path, head: not head)
-NOTEBOOK = FileKind("a notebook", _has(rb'"nbformat"', ".ipynb"))
+NOTEBOOK = FileKind("a notebook", _has(rb'"nbformat"', NOTEBOOK_SUFFIX))
 LINE_PROFILE = FileKind("a line profile", _begins(rb"\x80.{0,99}LineStats"), READS_IT.format("lines"))
 SNAPSHOT = FileKind("a memory snapshot of torch", _begins(rb"\x80.{0,99}segments"), READS_IT.format("memory"))
 TIMELINE = FileKind("a memory timeline of torch", _begins(rb"\s*\[\s*\[|<html>.{0,99}GPU Memory Timeline"))
@@ -112,6 +113,8 @@ def wrong_kind(path: Path, wanted: str, otherwise: str) -> str:
 def require_script(path: Path, otherwise: str = "name a Python script") -> None:
     """Check that a file may be a Python script, before somebody runs it as one: what its name tells, or else its text.
 
+    A notebook is one, too, if there is something in it that can be run.
+
     Raises:
         WorkshopError: there is no such file, or it is something else.
     """
@@ -119,6 +122,9 @@ def require_script(path: Path, otherwise: str = "name a Python script") -> None:
         raise WorkshopError(f"{path.absolute()} is not a file; {otherwise}")
     kind = kind_of(path)
     if kind is SCRIPT:
+        return
+    if path.suffix == NOTEBOOK_SUFFIX:
+        read(path)
         return
     try:
         if kind is None:
@@ -128,5 +134,5 @@ def require_script(path: Path, otherwise: str = "name a Python script") -> None:
     except (SyntaxError, ValueError):
         pass
     if kind is NOTEBOOK:
-        otherwise = f"jupyter nbconvert --to script {shlex.quote(str(path))} makes one of it"
+        otherwise = f"give it a name that ends in {NOTEBOOK_SUFFIX}"
     raise WorkshopError(wrong_kind(path, "not a Python script", otherwise))

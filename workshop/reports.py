@@ -34,6 +34,8 @@ class ReportedLine:
     """What was found, in a sentence or two."""
     gain: float | None = None
     """The speedup that fixing it could bring; None if that is not known."""
+    name: str = ""
+    """What people call the line, where that is not its file and number: that of a notebook's cell."""
 
 
 @dataclass(frozen=True)
@@ -78,11 +80,16 @@ COMMANDS = {Level.ERROR: "error", Level.WARNING: "warning", Level.NOTE: "notice"
 def github(report: Report) -> str:
     """Return a line for the log of a workflow for each line, and one for the result as a whole."""
     lines = [
-        _annotation(report.level, each.words, file=each.file, line=each.line, title=f"workshop: {each.cause}")
+        _annotation(report.level, _named(each), file=each.file, line=each.line, title=f"workshop: {each.cause}")
         for each in report.lines
     ]
     title = f"workshop: {report.subject}: {report.headline}"
     return "\n".join([*lines, _annotation(report.level, "\n".join(report.sentences), title=title)]) + "\n"
+
+
+def _named(found: ReportedLine) -> str:
+    """Return what was found, with the name of the line before it, if it has one."""
+    return f"{found.name}: {found.words}" if found.name else found.words
 
 
 def _annotation(level: Level, message: str, **properties: str | int | None) -> str:
@@ -114,7 +121,7 @@ def markdown(report: Report) -> str:
         rows = [["line", "cause", "what was found", *["potential speedup"] * has_gain]]
         rows.append(["---"] * len(rows[0]))
         for each in report.lines:
-            place = f"{each.file}:{each.line}" if each.line else each.file
+            place = each.name or (f"{each.file}:{each.line}" if each.line else each.file)
             gain = f"{each.gain:.2f}x" if each.gain is not None else ""
             rows.append([_code(place), _plain(each.cause), _plain(each.words), *[gain] * has_gain])
         parts.append("\n".join(f"| {' | '.join(row)} |" for row in rows))
@@ -170,7 +177,7 @@ def _result(found: ReportedLine, report: Report, rules: list[str]) -> dict[str, 
         "ruleId": found.cause,
         "ruleIndex": rules.index(found.cause),
         "level": report.level.value,
-        "message": {"text": found.words},
+        "message": {"text": _named(found)},
         "locations": [{"physicalLocation": where}],
     }
     if found.gain is not None:

@@ -4,8 +4,11 @@ import ast
 from pathlib import Path
 
 import pytest
+from made_notebooks import text, write
 from torch.utils.data import DataLoader
 
+from workshop.course.scripts import replace_content
+from workshop.notebooks.notebook_file import read
 from workshop.probe.loader_settings import LoaderSettings
 from workshop.tuning.loader_edit import LoaderEdit, NoEditError, edit
 
@@ -146,3 +149,28 @@ def test_the_diff_names_the_line(tmp_path: Path) -> None:
         "+loader = DataLoader(DATA, num_workers=2)",
     ]
     assert ast.parse(found.after)
+
+
+def test_a_cell_of_a_notebook_is_edited_where_it_stands(tmp_path: Path) -> None:
+    cells = [
+        text("# Data"),
+        "x = 1",
+        "%cd x\n!pip install a\nloader = DataLoader(DATA)  # all",
+        "loader = DataLoader(DATA)",
+    ]
+    path = write(tmp_path / "train.ipynb", cells)
+    before, notebook = path.read_bytes(), read(path)
+    made = edit(Path(notebook.file_of(notebook.cells[1])), 3, FOUR, LoaderSettings())
+    assert made.file == path
+    assert made.diff[:2] == ["--- cell 2 (In [13])", "+++ cell 2 (In [13]), tuned"]
+    kept = replace_content(made.file, made.content)
+    assert kept is not None
+    assert kept.read_bytes() == before
+    all_of_it = b"loader = DataLoader(DATA, num_workers=4, persistent_workers=True)  # all"
+    assert path.read_bytes() == before.replace(b"loader = DataLoader(DATA)  # all", all_of_it)
+
+
+def test_what_cannot_be_edited_in_a_cell_is_told_by_its_name(tmp_path: Path) -> None:
+    notebook = read(write(tmp_path / "train.ipynb", ["x = 1"]))
+    with pytest.raises(NoEditError, match=r"no call of DataLoader is in cell 1 \(In \[11\]\), line 1"):
+        edit(Path(notebook.file_of(notebook.cells[0])), 1, FOUR, LoaderSettings())

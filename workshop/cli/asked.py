@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 import typer
 
-from workshop.cli.output import print_json, progress_line, require_writable, write_file
+from workshop.cli.output import print_json, progress_line, require_writable, tell_of_notebook, write_file
 from workshop.cli.reported import of_verdict, wanted, write_reports
 from workshop.errors import WorkshopError
+from workshop.notebooks.notebook_file import SCRIPT_SUFFIXES
 from workshop.reports import Report
 
 if TYPE_CHECKING:
@@ -42,6 +43,7 @@ class Asked:
 
     def __post_init__(self) -> None:
         self._refuse_misplaced()
+        tell_of_notebook(self.path)
         self.reports = wanted(self.formats, self.as_json)
         for path in filter(None, (self.html, self.save)):
             require_writable(path)
@@ -66,7 +68,7 @@ class Asked:
     @property
     def path(self) -> str:
         """The path of the script; under torchrun, of the one it starts; of a module, where it is in this folder."""
-        started = [each for each in self.arguments if each.endswith(".py")]
+        started = [each for each in self.arguments if each.endswith(SCRIPT_SUFFIXES)]
         if self.script == "torchrun" and started:
             return started[0]
         return f"{self.script.replace('.', '/')}.py" if self.is_module else self.script

@@ -7,10 +7,19 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from workshop.cli.asked import Asked
-from workshop.cli.options import COMMAND_FOLLOWS, INSTRUMENTS, FormatOption, JsonOption, budget_of, share_of
-from workshop.cli.output import filled, progress_line, warn
+from workshop.cli.options import (
+    COMMAND_FOLLOWS,
+    INSTRUMENTS,
+    CellsOption,
+    FormatOption,
+    JsonOption,
+    budget_of,
+    share_of,
+)
+from workshop.cli.output import filled, progress_line, tell_of_notebook, warn
 from workshop.cli.reported import of_gate, of_verdict
 from workshop.errors import WorkshopError
+from workshop.notebooks.cell_places import place
 
 if TYPE_CHECKING:
     from workshop.gate import GateResult
@@ -48,6 +57,7 @@ def compare(
             "--base 10m."
         ),
     ] = None,
+    cells: CellsOption = None,
     formats: FormatOption = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -95,6 +105,7 @@ def _of_two(asked: Asked, old: Path, target: float, steps: int | None, seconds: 
     new = Path(asked.script)
     for script in (old, new):
         require_script(script, "name two training scripts")
+    tell_of_notebook(str(old))
     contest = of_two_scripts(old, new, asked.arguments, target, seconds, steps)
     try:
         for script in (old, new):
@@ -124,7 +135,8 @@ def _print_gate(found: "GateResult") -> None:
         print("\nThe lines that grew, in ms a step:")
     for each in found.lines:
         kind = "" if each.kind == "same" else f"{each.kind}, "
-        print(f"\n  {each.file}:{each.line}  {each.before_ms:.2f} -> {each.after_ms:.2f}  ({kind}in {each.function})")
+        at = place(each.file, each.line, path=True)
+        print(f"\n  {at}  {each.before_ms:.2f} -> {each.after_ms:.2f}  ({kind}in {each.function})")
         print(filled(each.text, "      "))
     if about := str(found.about_lines or ""):
         print(f"\n{filled(about[:1].upper() + about[1:])}.")

@@ -12,6 +12,8 @@ from workshop.cli.terminal_tables import table
 from workshop.diagnosis.change import Change, Measure
 from workshop.diagnosis.findings import Finding
 from workshop.memory.memory_findings import MemoryFinding
+from workshop.notebooks.cell_places import place
+from workshop.notebooks.notebook_file import cell_of
 from workshop.terminal import cut
 
 
@@ -30,7 +32,8 @@ def _finding(number: int, finding: Finding | MemoryFinding, rough: str) -> Text:
     text = Text(f"\n{number}. {finding.cause}", "bold")
     if finding.file:
         path = min(finding.file, os.path.relpath(finding.file), key=len)
-        where = f"{path}:{finding.line}, in {finding.function}" if finding.line else path
+        where = place(finding.file if cell_of(finding.file) else path, finding.line, path=True)
+        where += f", in {finding.function}" if finding.line else ""
         process = {"training": "", "worker": ", in the workers"}.get(finding.process, f", in {finding.process}")
         text.append(f"  {where}{process}", "not bold")
         if source := linecache.getline(finding.file, finding.line or 0).strip():

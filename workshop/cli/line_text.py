@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from rich.text import Text
 
 from workshop.cli.output import console, filled
+from workshop.notebooks.cell_places import place
 from workshop.profiles.line_change import NOT_PROFILED, NOT_RUN, FunctionChange, LineChange, RowChange
 from workshop.profiles.line_profile import LineProfile
 from workshop.profiles.line_tables import TOGETHER, LineTable
@@ -52,8 +53,8 @@ def seconds(value: float) -> str:
 
 def _heading(table: LineTable) -> Text:
     function = table.function
-    place = f"  {function.file.name}:{function.first_line}" if not table.is_module else ", outside of functions"
-    return Text("\n").append(function.title, "bold").append(f"{place}  {seconds(table.seconds)}")
+    at = f"  {place(str(function.file), function.first_line)}" if not table.is_module else ", outside of functions"
+    return Text("\n").append(function.title, "bold").append(f"{at}  {seconds(table.seconds)}")
 
 
 Line = tuple[str, list[str]]

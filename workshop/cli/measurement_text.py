@@ -1,7 +1,6 @@
 """A measurement as a person reads it, in a terminal of 80 columns: the bottlenecks, and the steps."""
 
 from collections.abc import Sequence
-from pathlib import Path
 
 from rich.table import Table
 from rich.text import Text
@@ -15,6 +14,7 @@ from workshop.diagnosis.diagnosis import Diagnosis, LineTime
 from workshop.diagnosis.findings import MIN_GAIN, Finding
 from workshop.diagnosis.measurement import Measurement
 from workshop.diagnosis.tried import TriedChange, tried_changes
+from workshop.notebooks.cell_places import place
 from workshop.probe.cause import CausePlace
 from workshop.probe.phases import COMPUTING, TRACED, Phase
 from workshop.runs.measured_steps import MeasuredSteps
@@ -115,7 +115,7 @@ def _phases(steps: MeasuredSteps, headroom: MeasuredSteps | None, lines: list[Li
             of_memory = f"{headroom.phases_s.get(phase, sum(headroom.phases_s.values())) / headroom.count * 1e3:.1f}"
         rows.append((phase, f"{seconds / steps.count * 1e3:.1f}", f"{share:.0%}", length, of_memory))
         for line in [each for each in lines if each.phase == phase and each.share >= MIN_SHARE and each.file][:2]:
-            cells = (f"  {Path(line.file).name}:{line.line}", f"{line.ms_a_step:.1f}", "", line.function[:20])
+            cells = (f"  {place(line.file, line.line)}", f"{line.ms_a_step:.1f}", "", line.function[:20])
             rows.append([Text(each, "dim") for each in cells])
     return table(("", "ms a step", "share", "", "from memory" if headroom else ""), rows, right=(1, 2, 4))
 

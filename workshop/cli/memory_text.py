@@ -1,7 +1,6 @@
 """The memory of a script as a person reads it, in 80 columns: the peak, the processes, and what to free."""
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 from rich.table import Table
@@ -16,6 +15,7 @@ from workshop.memory.growth import GrowingLine
 from workshop.memory.host_table import WORKER, HostTable
 from workshop.memory.memory_diagnosis import MemoryDiagnosis
 from workshop.memory.memory_lines import DevicePeak, LineMemory
+from workshop.notebooks.cell_places import place
 from workshop.probe.memory.memory_notes import SegmentName, TensorKind
 from workshop.runs.other_load import about
 from workshop.terminal import UNITS, cut, size_text
@@ -87,20 +87,20 @@ def _peak(peak: DevicePeak) -> Table:
         rows.append((kind, f"{size / unit:.1f}", f"{size / whole:.0%}", bar(size, whole)))
         lines = [each for each in peak.lines if each.kind == kind and each.bytes >= MIN_SHARE * whole and each.file]
         for line in lines[: 12 if kind == TensorKind.UNKNOWN else 3]:
-            place = cut(f"  {Path(line.file).name}:{line.line}, {line.function}", 36)
-            rows.append([Text(each, "dim") for each in (place, f"{line.bytes / unit:.1f}", "", _held(line))])
+            at = cut(f"  {place(line.file, line.line)}, {line.function}", 36)
+            rows.append([Text(each, "dim") for each in (at, f"{line.bytes / unit:.1f}", "", _held(line))])
     rows.append(("together", f"{whole / unit:.1f}", "100%", ""))
     return table((f"{peak.device} {moment} ({when})", unit_name, "share", ""), rows, right=(1, 2), padding=1)
 
 
 def _largest(peak: DevicePeak, what: str) -> str:
     line, *others = peak.largest_lines
-    place = f"{Path(line.file).name}:{line.line}, in {line.function}"
+    at = f"{place(line.file, line.line)}, in {line.function}"
     source = shortened(line.text)
     text = f"\n       {source}" if source else ""
     which = f"first of {len(others) + 1} {what}s that make most of it" if others else f"{what} that makes most of it"
     share = sum(each.bytes for each in peak.largest_lines) / peak.memory.peak_bytes
-    return f"\nThe {which}, {share:.0%}{' together' if others else ''}: {place}{text}"
+    return f"\nThe {which}, {share:.0%}{' together' if others else ''}: {at}{text}"
 
 
 def _held(line: LineMemory) -> str:
@@ -115,9 +115,9 @@ def _growing(lines: list[GrowingLine]) -> Table:
     """The three lines that grow most."""
     rows = []
     for each in lines[:3]:
-        place = f"{Path(each.file).name}:{each.line}, {each.function}" if each.file else "no line known"
+        at = f"{place(each.file, each.line)}, {each.function}" if each.file else "no line known"
         held_by = f"{each.held_by}{', each epoch' * (each.until == 'epoch')}"
-        rows.append((cut(place, 30), size_text(each.bytes_a_step), size_text(each.bytes), cut(held_by, 28)))
+        rows.append((cut(at, 30), size_text(each.bytes_a_step), size_text(each.bytes), cut(held_by, 28)))
     return table(("grows", "a step", "so far", "held by"), rows, right=(1, 2))
 
 
@@ -146,7 +146,7 @@ def _held_in_python(held: list[dict[str, Any]]) -> Table:
     """The five largest containers and arrays of the training, each with the line that fills it."""
     rows = []
     for each in held[:5]:
-        place = f"{Path(each['file']).name}:{each['line']}" if each["line"] else ""
+        at = place(each["file"], each["line"]) if each["line"] else ""
         what = each["what"] if each["dtype"] else f"{each['what']} of {each['length']}"
-        rows.append((cut(each["holder"], 24), f"{each['bytes'] / 2**20:.1f}", cut(what, 32), place))
+        rows.append((cut(each["holder"], 24), f"{each['bytes'] / 2**20:.1f}", cut(what, 32), at))
     return table(("held in Python", "MiB", "what it is", "filled at"), rows, right=(1,))

@@ -17,6 +17,18 @@ INSTRUCTORS = "For instructors"
 
 DEFAULT_SCRIPT = Path("train.py")
 
+
+def _choose(cells: str | None) -> str | None:
+    """Have only these cells of notebooks run by this command."""
+    from workshop.notebooks.cell_script import choose
+
+    try:
+        choose(cells or "")
+    except ValueError:
+        raise typer.BadParameter(f"{cells} names no cells; write 1-7,9", param_hint="--cells") from None
+    return cells
+
+
 COMMAND_FOLLOWS = {"ignore_unknown_options": True, "allow_interspersed_args": False}
 """Everything after the first word that is not an option belongs to the command that is run."""
 
@@ -35,9 +47,13 @@ PartScriptOption = Annotated[
     Path | None, typer.Option("--script", help="Your script; by default that of the part, such as train.py.")
 ]
 DeviceOption = Annotated[str | None, typer.Option("--device", help="Such as cpu or cuda:1.")]
-TrainingScriptArgument = Annotated[str, typer.Argument(help="Any training script, or torchrun.")]
+TrainingScriptArgument = Annotated[str, typer.Argument(help="Any training script or notebook, or torchrun.")]
 ScriptArguments = Annotated[list[str] | None, typer.Argument(help="Arguments passed on to the script.")]
 ModuleOption = Annotated[bool, typer.Option("-m", help="Run the script as a module, like python -m.")]
+CellsOption = Annotated[
+    str | None,
+    typer.Option("--cells", help="Of a notebook, run these cells, such as 1-7,9.", metavar="CELLS", callback=_choose),
+]
 SaveOption = Annotated[Path | None, typer.Option("--save", help="Keep the measurement in this file, to compare with.")]
 AgainstOption = Annotated[
     Path | None, typer.Option("--diff", "--against", help="What changed since this measurement?", metavar="BEFORE")

@@ -15,6 +15,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from workshop.errors import WorkshopError
+from workshop.notebooks.cell_places import with_cells
+from workshop.notebooks.cell_script import notes
 from workshop.runs.again_and_again import again_and_again
 from workshop.terminal import Count, columns_of, wrapped
 
@@ -112,6 +114,16 @@ def _above_progress() -> Iterator[None]:
         yield
 
 
+def tell_of_notebook(script: str) -> None:
+    """Say what of a notebook is not run; nothing of a script of another kind.
+
+    Raises:
+        WorkshopError: it is a notebook without a cell that could be run.
+    """
+    for note in notes(Path(script)):
+        say(note)
+
+
 def commands(*lines: str) -> str:
     """Return commands to be typed, indented, one per line."""
     return "\n".join(f"    {line}" for line in lines)
@@ -201,7 +213,7 @@ def _require_folder(path: Path) -> None:
 
 def print_json(**fields: Any) -> None:
     """Print one object, whose fields keep their meaning as long as `schema_version` is the same."""
-    print(json.dumps({"schema_version": SCHEMA_VERSION} | fields, indent=2))
+    print(json.dumps({"schema_version": SCHEMA_VERSION} | with_cells(fields), indent=2))
 
 
 def print_csv(rows: Sequence[dict[str, Any]], columns: Sequence[str]) -> None:

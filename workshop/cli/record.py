@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 
-from workshop.cli.options import COMMAND_FOLLOWS, INSTRUMENTS
-from workshop.cli.output import commands, say
+from workshop.cli.options import COMMAND_FOLLOWS, INSTRUMENTS, CellsOption
+from workshop.cli.output import commands, say, tell_of_notebook
 from workshop.cli.status_row import status_row
 from workshop.errors import EXIT_CRASHED, EXIT_INTERRUPTED, WorkshopError
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from workshop.recording.run import RecordedRun
     from workshop.runs.other_load import OtherLoad
 
-RecordedArgument = Annotated[list[str], typer.Argument(help="After --: a script, or torchrun.")]
+RecordedArgument = Annotated[list[str], typer.Argument(help="After --: a script, a notebook, or torchrun.")]
 SecondsOption = Annotated[float | None, typer.Option(help="End the run this many seconds after its first step.", min=1)]
 SlurmOption = Annotated[bool, typer.Option("--slurm", help="Run nothing; print a job script instead.")]
 
@@ -40,6 +40,7 @@ def record_lines(
         list[Path] | None, typer.Option("--own", help="Count this installed package (its folder), too; repeatable.")
     ] = None,
     seconds: SecondsOption = None,
+    cells: CellsOption = None,
 ) -> None:
     """Count how often and how long each line of your code runs.
 
@@ -72,6 +73,7 @@ def record_py_spy(
     native: Annotated[bool, typer.Option("--native", help="Include functions of C and C++.")] = False,
     threads: Annotated[bool, typer.Option("--threads", help="Tell threads apart.")] = False,
     seconds: SecondsOption = None,
+    cells: CellsOption = None,
     slurm: SlurmOption = False,
 ) -> None:
     """Look at the call stacks of any program, again and again.
@@ -118,6 +120,7 @@ def record_torch(
     with_modules: Annotated[bool, typer.Option("--with-modules", help="Modules of operators.")] = False,
     tensorboard: Annotated[bool, typer.Option("--tensorboard", help="Traces for TensorBoard, too.")] = False,
     stop: Annotated[bool, typer.Option("--stop", help="End the training once the traces are written.")] = False,
+    cells: CellsOption = None,
     slurm: SlurmOption = False,
 ) -> None:
     """Record every operator and kernel of a few steps.
@@ -133,7 +136,7 @@ def record_torch(
     from workshop.probe.settings import OPERATORS, ProfilerOptions
     from workshop.recording import torch_recorder
 
-    chosen = {name: value for name, value in context.params.items() if name not in ("command", "slurm")}
+    chosen = {name: value for name, value in context.params.items() if name not in ("command", "slurm", "cells")}
     try:
         options = ProfilerOptions(**chosen | {"activities": tuple(activities.lower().split(","))})
     except ValueError as error:
@@ -193,6 +196,7 @@ def _refuse_unparsable(command: list[str]) -> None:
     """End as if the script had crashed, without a recording of a script that cannot be parsed."""
     from workshop.runs.script_error import ScriptError, require_syntax, script_in
 
+    tell_of_notebook(script_in(command))
     try:
         require_syntax(script_in(command))
     except ScriptError as error:

@@ -3,12 +3,14 @@
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import TYPE_CHECKING
 
 import typer
 
 from workshop.cli.output import require_writable, write_file
+from workshop.notebooks.cell_places import line_in_file, place
+from workshop.notebooks.notebook_file import cell_of
 from workshop.reports import FORMATS, Level, Report, ReportedLine, in_repository
 
 if TYPE_CHECKING:
@@ -72,7 +74,14 @@ def of_memory(name: str, found: "MemoryDiagnosis") -> Report:
 
 
 def _reported(found: "Finding | MemoryFinding", rough: str = "") -> ReportedLine:
-    return ReportedLine(in_repository(found.file), found.line, found.cause, f"{found.costs(rough)} {found.words}")
+    return _at(found.file, found.line, found.cause, f"{found.costs(rough)} {found.words}")
+
+
+def _at(file: str, line: int | None, cause: str, words: str) -> ReportedLine:
+    """Return what was found in a line; one of a notebook's cell is that of the file on the disk."""
+    name = f"{PurePath(file).parent.name}, {place(file, line)}" if cell_of(file) else ""
+    file, line = line_in_file(file, line)
+    return ReportedLine(in_repository(file), line, cause, words, name=name)
 
 
 def _of_lines(name: str, lines: Sequence[ReportedLine], failed: list[str], says: Sequence[str]) -> Report:
@@ -105,8 +114,7 @@ def of_gate(found: "GateResult") -> Report:
         words = (
             f"{each.before_ms:.2f} -> {each.after_ms:.2f} ms a step since {found.base}, in {each.function}: {each.text}"
         )
-        file = in_repository(str(found.tree / each.file))
-        lines.append(ReportedLine(file, each.line, "slower-line", words))
+        lines.append(_at(str(found.tree / each.file), each.line, "slower-line", words))
     if not lines and whole.level != Level.NOTE:
         file = in_repository(str(found.tree / found.script))
         lines = [ReportedLine(file, None, whole.cause, " ".join(map(str, found.verdict.reasons)))]
@@ -136,8 +144,7 @@ def of_line_change(name: str, change: "LineChange") -> Report:
     for _, function, row in [each for each in grown if each[0] >= least_s][:10]:
         assert row.after
         words = f"{seconds(row.before_s)} -> {seconds(row.after_s)} in {function.title}: {row.after.text}"
-        file = in_repository(str(function.after[0].file))
-        lines.append(ReportedLine(file, row.after.first, "slower-line", words))
+        lines.append(_at(str(function.after[0].file), row.after.first, "slower-line", words))
     count = f"{len(lines)} line{'s' * (len(lines) != 1)} slower"
     sentences = (compared(change), *other_length(change), *busy_runs(change))
     return Report(name, count, Level.WARNING if lines else Level.NOTE, "lines", sentences, tuple(lines))

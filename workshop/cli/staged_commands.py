@@ -13,6 +13,7 @@ from workshop.cli.options import (
     COMMAND_FOLLOWS,
     INSTRUMENTS,
     AgainstOption,
+    CellsOption,
     FormatOption,
     JsonOption,
     ModuleOption,
@@ -42,6 +43,7 @@ def measure(
     script: TrainingScriptArgument,
     arguments: ScriptArguments = None,
     is_module: ModuleOption = False,
+    cells: CellsOption = None,
     seconds: Annotated[float, typer.Option(help="How long to measure.", min=0.1)] = 20.0,
     headroom: Annotated[bool, typer.Option(help="Try batches from memory, and different numbers of workers.")] = True,
     thorough: Annotated[
@@ -100,6 +102,7 @@ def memory(
     script: TrainingScriptArgument,
     arguments: ScriptArguments = None,
     is_module: ModuleOption = False,
+    cells: CellsOption = None,
     seconds: Annotated[float, typer.Option(help="How long to watch.", min=0.1)] = 20.0,
     trials: Annotated[bool, typer.Option(help="Try on copies what would need less.")] = True,
     html: Annotated[Path | None, typer.Option(help="Write a page of findings, curve and lines here.")] = None,
@@ -152,6 +155,7 @@ def tune(
     script: TrainingScriptArgument,
     arguments: ScriptArguments = None,
     is_module: ModuleOption = False,
+    cells: CellsOption = None,
     budget: Annotated[
         str, typer.Option(help="The time for the search and the proof, such as 90 or 5m.")
     ] = DEFAULT_BUDGET,
@@ -185,7 +189,7 @@ def tune(
     found = asked.found(lambda show: _found(asked, budget_s, memory_bytes, proof, show))
     is_taken, edit = found.advice is Advice.TAKE, found.edit
     why_not = (why_not_written(found, proof) if edit else found.why_no_edit) if is_taken else ""
-    kept = replace_content(edit.path, edit.content) if write and is_taken and edit and not why_not else None
+    kept = replace_content(edit.file, edit.content) if write and is_taken and edit and not why_not else None
     again, refused = _again(asked, unproven=bool(why_not) and not found.interrupted), why_not if write else ""
     asked.answer(
         found.as_dict(),
@@ -211,8 +215,9 @@ def _found(asked: Asked, budget_s: float, memory_bytes: float | None, proof: boo
 
 def _again(asked: Asked, unproven: bool) -> str:
     """The command that writes the edit within the same limits, also if it is not proven."""
-    budget, memory = asked.context.params["budget"], asked.context.params["memory"]
+    budget, memory, cells = (asked.context.params[name] for name in ("budget", "memory", "cells"))
     limits = [*["--budget", budget] * (budget != DEFAULT_BUDGET), *(["--memory", memory] if memory else [])]
+    limits += ["--cells", cells] if cells else []
     options = [*limits, *["--no-proof"] * unproven, "--write", *["-m"] * asked.is_module]
     return shlex.join(["workshop", "tune", *options, asked.script, *asked.arguments])
 

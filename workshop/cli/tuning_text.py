@@ -12,6 +12,7 @@ from workshop.cli.output import commands, console, filled, print_diff
 from workshop.cli.result_text import filled_crash
 from workshop.cli.terminal_tables import bar, table
 from workshop.judge.verdict import Outcome, Verdict
+from workshop.notebooks.cell_places import line_of
 from workshop.probe.loader_settings import COLUMNS, cells
 from workshop.tuning.script_memory import size
 from workshop.tuning.tried_settings import TriedSetting
@@ -126,7 +127,7 @@ def _limits(found: Tuning) -> str:
     if not found.limits:
         return waits.strip()
     first = found.limits[0]
-    place = f", line {first.line} of {Path(first.file).name} in {first.function}" if first.file else ""
+    place = f", {line_of(first.file, first.line or 0)} in {first.function}" if first.file else ""
     return f"{waits.capitalize()}{'Then ' if found.taken else ''}{first.cause} limits it{place}: {first.words}"
 
 
@@ -150,9 +151,9 @@ def _print_edit(found: Tuning, kept: Path | None, again: str, why_not: str) -> N
     if "persistent_workers" in found.edit.arguments:
         out.print(Text(f"\n{filled(KEPT)}"))
     if kept:
-        out.print(Text(f"\n{filled(f'{found.edit.path.name} is edited. Yours is kept as {kept.name}.')}"))
+        out.print(Text(f"\n{filled(f'{found.edit.file.name} is edited. Yours is kept as {kept.name}.')}"))
         return
     if why_not:
-        out.print(Text(f"\n{filled(f'{found.edit.path.name} is not edited: {why_not}')}"))
+        out.print(Text(f"\n{filled(f'{found.edit.file.name} is not edited: {why_not}')}"))
     out.print(Text(filled("Make the edit by hand, or search again and have it made, with a copy of the file kept:")))
     out.print(Text(f"\n{commands(again)}"))

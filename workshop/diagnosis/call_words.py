@@ -1,9 +1,8 @@
 """What hot calls do, in words, and what to do about it."""
 
-from pathlib import PurePath
-
 from workshop.diagnosis.hot_calls import MUCH, TELLING_BYTES, HotCall, HotCalls
 from workshop.diagnosis.user_lines import Path
+from workshop.notebooks.cell_places import line_of
 from workshop.probe.cause import Cause, Half
 from workshop.probe.observations import LargestMade, Operand
 from workshop.profiles.stacks import Frame
@@ -89,7 +88,7 @@ def same(call: HotCall, is_called: bool = False) -> str:
         advice = "An earlier run of the same step has made it: make each once a step, and keep it."
     else:
         often, advice = f"In each of {call.runs:.0f} runs in a step", "Make it once a step."
-    what = f"line {call.place[1]} of {PurePath(call.place[0]).name}, which is called here," if is_called else "this"
+    what = f"{line_of(*call.place)}, which is called here," if is_called else "this"
     return SAME_AGAIN.words.format(often=often, what=what, made=", ".join(map(_in_words, call.made[:2])), advice=advice)
 
 

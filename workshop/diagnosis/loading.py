@@ -7,7 +7,6 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from itertools import pairwise
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,6 +16,7 @@ from workshop.diagnosis.measurement import Measurement
 from workshop.diagnosis.samples import Observations, Sample
 from workshop.diagnosis.user_lines import HotLine, hottest
 from workshop.diagnosis.user_lines import Path as UserPath
+from workshop.notebooks.cell_places import line_of
 from workshop.probe.internals import FETCH_PATH, LOADER_PATH, STARTS_OR_ENDS_WORKERS
 from workshop.probe.observations import LoaderIterated, Role
 from workshop.probe.own_limits import usable_cores
@@ -59,7 +59,7 @@ class LoadingLine:
     @property
     def words(self) -> str:
         """Which line takes most of the loading, and what workers do about that."""
-        place = f"line {self.line} of {Path(self.file).name}, in {self.function}"
+        place = f"{line_of(self.file, self.line)}, in {self.function}"
         return (
             f"As it is, {self.share:.0%} of the time to load an item goes into {place}: {self.text}. "
             "Workers run this line for several items at a time, and make it no cheaper."

@@ -12,6 +12,7 @@ from workshop.judge.bench import Bench
 from workshop.judge.contest import Contest, of_two_scripts, target_of
 from workshop.judge.reasons import Reason, ReasonKind
 from workshop.judge.verdict import NextStep, Outcome, Verdict, broken
+from workshop.notebooks.cell_script import runnable
 from workshop.probe import wire
 from workshop.probe.settings import REDIRECT_VARIABLE, RedirectedImports
 from workshop.runs.script import Say
@@ -110,7 +111,9 @@ def contest_of(
         contest,
         original_name=name,
         allowed=allowed,
-        command=lambda path, _folder, _seed: [str(path), *(of_base if path == contest.original else arguments)],
+        command=lambda path, _folder, _seed: runnable(
+            [str(path), *(of_base if path == contest.original else arguments)]
+        ),
         options_of_original={"environment": redirected, "title": name},
     )
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from workshop.judge.judged_script import JudgedScript
 from workshop.judge.time_plan import MAX_EPOCHS
+from workshop.notebooks.cell_script import runnable
 from workshop.runs.script import run_folder
 
 MIN_BUDGET_S = 10.0
@@ -93,7 +94,7 @@ def of_two_scripts(
         candidate=new.absolute(),
         original_name=old.name,
         target=target,
-        command=lambda script, _folder, _seed: [str(script), *arguments],
+        command=lambda script, _folder, _seed: runnable([str(script), *arguments]),
         options={
             "work_folder": Path.cwd(),
             "epoch_steps": steps,

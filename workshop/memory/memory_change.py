@@ -7,6 +7,7 @@ from pathlib import Path
 from workshop import noise
 from workshop.diagnosis.change import Change, Measure, Values, read_saved
 from workshop.errors import WorkshopError
+from workshop.notebooks.cell_places import place
 
 SAME_TENSORS, SAME_PROCESSES, SAME_GROWTH = 0.02, 0.05, 0.1
 """Shares of the whole, at most, by which two runs of the same script differ: what the kernel keeps differs, and so does
@@ -84,6 +85,6 @@ def _lines(before: Values, after: Values) -> Iterator[Change]:
 def _by_text(peaks: list[Values]) -> Counter[tuple[str, str, str]]:
     found: Counter[tuple[str, str, str]] = Counter()
     for each in (line for peak in peaks for line in peak["lines"]):
-        place = f"{Path(each['file']).name}:{each['line']}" if each["file"] else ""
-        found[each["kind"], each["function"], each["text"] or place] += each["bytes"]
+        at = place(each["file"], each["line"]) if each["file"] else ""
+        found[each["kind"], each["function"], each["text"] or at] += each["bytes"]
     return found

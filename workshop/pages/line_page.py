@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from html import escape
 from pathlib import Path
 
+from workshop.notebooks.cell_places import title
 from workshop.pages import template
 from workshop.profiles.line_profile import Function, LineProfile
 from workshop.profiles.line_tables import LineTable
@@ -73,7 +74,7 @@ def _files(found: Sequence[LineTable], number: int, whole: bool) -> str:
     for table in found:
         of_files.setdefault(table.function.file, []).append(table)
     return "".join(
-        f"<h2>{escape(str(file))}</h2>{_listing(tables, _longest(found), anchors, whole)}"
+        f"<h2>{escape(title(str(file)))}</h2>{_listing(tables, _longest(found), anchors, whole)}"
         for file, tables in of_files.items()
     )
 

@@ -3,8 +3,8 @@
 from collections.abc import Mapping, Sequence
 from functools import partial
 from html import escape
-from pathlib import Path
 
+from workshop.notebooks.cell_places import place
 from workshop.pages.template import Part, Values, bar, chart, excerpts, findings, keys, measured, quiet, table
 from workshop.probe.memory.memory_notes import SegmentName
 
@@ -107,7 +107,7 @@ def _held(held: Values) -> list[str]:
 
 
 def _place(line: Values) -> str:
-    return f"{Path(line['file']).name}:{line['line']}, {line['function']}" if line["file"] and line["line"] else ""
+    return f"{place(line['file'], line['line'])}, {line['function']}" if line["file"] and line["line"] else ""
 
 
 def _curve(points: Sequence[Point], label: str) -> str:

@@ -6,10 +6,10 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from html import escape, unescape
 from importlib.resources import files
-from pathlib import Path
 from string import Template
 from typing import Any
 
+from workshop.notebooks.cell_places import place, title
 from workshop.probe.phases import Phase
 
 Values = Mapping[str, Any]
@@ -117,7 +117,7 @@ def findings(told: Iterable[tuple[Mapping[str, Any], str, str]], sources: Mappin
         where = code = ""
         if found["file"] and found["line"]:
             process = "" if found["process"] == "training" else f" ({found['process']})"
-            where = f"{Path(found['file']).name}:{found['line']}, in {found['function']}{process}"
+            where = f"{place(found['file'], found['line'])}, in {found['function']}{process}"
             lines = sources.get(found["file"], [])
             code = f"<pre>{escape(lines[found['line'] - 1].strip())}</pre>" if len(lines) >= found["line"] else ""
         what = f'<span class="gain">{escape(gain)}</span><b>{escape(found["cause"])}</b> {escape(where)}'
@@ -190,7 +190,7 @@ def excerpts(
         if wanted and file in sources:
             rows = _excerpt(sources[file], wanted, {number for path, number in marked if path == file}, beside)
             table = f'<div class="scrolled"><table class="source">{"".join(rows)}</table></div>'
-            shown.append(f"<h3>{escape(file)}</h3>{table}")
+            shown.append(f"<h3>{escape(title(file))}</h3>{table}")
     return quiet(explanation) + "".join(shown) if shown else ""
 
 

@@ -23,10 +23,11 @@ LIBRARY_FOLDERS = re.compile(r"(^|/)(site-packages|dist-packages|lib(64)?/python
 
 GENERATED = re.compile(
     r"^<(?!ipython-input)|(^|/)(torchinductor_[^/]*|torch_compile_debug)/|/(\w\w)/c\3[a-z2-7]{40,}\.py$"
-    r"|(^|/)_remote_module_\w+\.py$"
+    r"|(^|/)_remote_module_\w+\.py$|/workshop-notebook-[^/]*/[^/]*$"
 )
-"""Code that has no file, such as "<string>" and "<frozen importlib._bootstrap>", and the files that torch writes: those
-of torch.compile lie in any folder that TORCHINDUCTOR_CACHE_DIR names, but always as "xy/cxy...py"."""
+"""Code that has no file, such as "<string>" and "<frozen importlib._bootstrap>", what runs the cells of a notebook, and
+the files that torch writes: those of torch.compile lie in any folder that TORCHINDUCTOR_CACHE_DIR names, but always as
+"xy/cxy...py"."""
 
 
 @cache

@@ -20,6 +20,7 @@ from line_profiler import LineStats
 from workshop.errors import WorkshopError
 from workshop.file_kind import LINE_PROFILE, kind_of, wrong_kind
 from workshop.line_counts import Timings
+from workshop.notebooks.cell_places import place
 from workshop.runs.other_load import OtherLoad
 
 MAKE_ONE = "make one with workshop record lines"
@@ -64,7 +65,7 @@ class Function:
     @property
     def title(self) -> str:
         """The name as a person knows it: for the lines outside of all functions, that of the file."""
-        return self.file.name if self.name == "<module>" else self.name
+        return place(str(self.file), None) if self.name == "<module>" else self.name
 
     def is_called(self, name: str) -> bool:
         """Return whether this is the function's name, qualified or not."""

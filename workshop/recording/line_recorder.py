@@ -12,6 +12,7 @@ from line_profiler import LineStats
 from workshop import line_counts
 from workshop.errors import CrashError, WorkshopError
 from workshop.line_counts import MAIN, ProcessCounts
+from workshop.notebooks.notebook_file import SCRIPT_SUFFIXES
 from workshop.probe import wire
 from workshop.probe.settings import LINES_VARIABLE, CountedRun
 from workshop.profiles import line_profile
@@ -117,7 +118,7 @@ def _what_runs(command: Sequence[str]) -> str:
     for word, following in zip(command, [*command[1:], ""], strict=True):
         if word == "-m" and following:
             return following
-        if word.endswith(".py") and Path(word).is_file():
+        if word.endswith(SCRIPT_SUFFIXES) and Path(word).is_file():
             return Path(word).name
     return "lines"
 

@@ -14,6 +14,8 @@ from pathlib import Path
 import psutil
 
 from workshop.errors import CrashError, WorkshopError, first_line
+from workshop.notebooks.cell_script import runnable
+from workshop.notebooks.notebook_file import NOTEBOOK_SUFFIX, cell_of
 from workshop.profiles import stacks
 from workshop.profiles.stacks import Process, Stack
 from workshop.recording.output_paths import output_path
@@ -22,12 +24,16 @@ from workshop.runs import load_beside
 from workshop.runs.machine import find_executable
 from workshop.runs.process_tree import ProcessTree, command_of
 from workshop.runs.script import Say, probe_environment
+from workshop.runs.script_error import script_in
 
 FOLDER = "py-spy-outputs/"
 """The folder for recordings, where no other is named."""
 
 MARK = "workshop-record"
 """The name of the shell around a command, by which the recording shows it."""
+
+CELL_RUNNER = "workshop/probe/cell_runner.py"
+"""The path, as py-spy shortens it, of what runs the cells of a notebook."""
 
 # py-spy mixes its own output with the command's, and does not tell how the command ended. So its output goes to a file,
 # the command's past it to where it belongs, and the exit code to another file. As soon as no Python is left, py-spy
@@ -81,6 +87,8 @@ def record(
         OSError: the folder cannot be written.
     """
     require_command(command[0], "name a command as in: record py-spy -- python train.py")
+    notebook = _notebook_in(command)
+    command = runnable(command) if script_in(command) else command
     path = output_path(output, "profile.raw")
     # The file lies beside its later place: a folder that cannot be written shows before hours of training.
     partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
@@ -97,7 +105,7 @@ def record(
             if not partial.stat().st_size:
                 raise run.stopped or _why_nothing(run, command)
             said, ended = run.words(), run.ended()
-        described = [_described(stack, run.tree) for stack in stacks.read(partial).stacks]
+        described = [_described(_in_cells(stack, notebook), run.tree) for stack in stacks.read(partial).stacks]
         partial.write_text("".join(f"{stack}\n" for stack in described), encoding="utf-8")
         path = output_path(output, "profile.raw")  # anew: another recording may have taken the name meanwhile
         partial.rename(path)
@@ -111,6 +119,24 @@ def record(
     samples, most = sum(stack.samples for stack in described), max(processes.values(), default=0)
     warnings = [TOO_SLOW] if "behind in sampling" in said else []
     return RecordedStacks(path, samples, ran_s, len(processes), most, warnings, **ended)
+
+
+def _notebook_in(command: list[str]) -> str:
+    """Return the name of the notebook that a command runs; empty if it runs none."""
+    script = Path(script_in(command))
+    return script.name if script.suffix == NOTEBOOK_SUFFIX else ""
+
+
+def _in_cells(stack: Stack, notebook: str) -> Stack:
+    """Return a stack without the frames that lead to a cell; the path of a cell begins with the notebook's name.
+
+    py-spy has written the name of the cell alone.
+    """
+    if not notebook:
+        return stack
+    frames = (each for each in stack.frames if each.path not in (notebook, CELL_RUNNER))
+    named = (each._replace(path=path) if cell_of(path := f"{notebook}/{each.path}") else each for each in frames)
+    return replace(stack, frames=tuple(named))
 
 
 def _described(stack: Stack, tree: ProcessTree) -> Stack:

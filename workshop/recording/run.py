@@ -19,11 +19,14 @@ import psutil
 
 from workshop.errors import WorkshopError
 from workshop.file_kind import require_script, wrong_kind
+from workshop.notebooks.cell_script import runnable
+from workshop.notebooks.notebook_file import SCRIPT_SUFFIXES
 from workshop.probe.first_step import STEP, TORCH
 from workshop.probe.settings import FIRST_STEP_VARIABLE, RUN_VARIABLE
 from workshop.runs.other_load import LoadMeter, OtherLoad
 from workshop.runs.process_tree import GRACE_S, LOOK_EVERY_S, end, tree_of, wait_while
 from workshop.runs.script import Say
+from workshop.runs.script_error import script_in
 
 CLEAN_UP_S = 60.0
 """Seconds, at most, that a command gets after Ctrl-C to save what it has; pressed again, Ctrl-C ends it at once."""
@@ -46,16 +49,18 @@ class RecordedRun:
 def as_command(command: list[str]) -> list[str]:
     """Return a command that can be started: this Python stands before a script, and before `-m` with a module.
 
+    In place of a notebook stands what runs its cells.
+
     Raises:
         WorkshopError: there is no such script, and no such command.
     """
-    if command[0].endswith(".py"):
+    if command[0].endswith(SCRIPT_SUFFIXES):
         require_script(Path(command[0]))
-        return [sys.executable, *command]
+        return [sys.executable, *runnable(command)]
     if command[0] == "-m":
         return [sys.executable, *command]
     require_command(command[0], "name one, or a script such as train.py")
-    return command
+    return runnable(command) if script_in(command) else command
 
 
 def require_command(name: str, otherwise: str) -> None:

@@ -16,6 +16,9 @@ from pathlib import Path
 from typing import IO, Any
 
 from workshop import probe
+from workshop.notebooks.cell_script import cells_to_run
+from workshop.notebooks.magics import as_python
+from workshop.notebooks.notebook_file import NOTEBOOK_SUFFIX, SCRIPT_SUFFIXES, read
 from workshop.probe import wire
 from workshop.probe.activity import SUFFIX
 from workshop.probe.observations import ProcessActivity
@@ -106,27 +109,36 @@ def require_syntax(script: Path | str) -> None:
     """Do nothing for a file of Python that can be parsed, and for what is none, or not there.
 
     Raises:
-        ScriptError: it cannot be parsed, as if it had been run.
+        ScriptError: it, or a cell of it, cannot be parsed, as if it had been run.
+        WorkshopError: it is a notebook without a cell that could be run.
     """
     path = Path(script)
-    if path.suffix != ".py" or not path.is_file():
-        return
+    if path.suffix == NOTEBOOK_SUFFIX and path.is_file():
+        notebook = read(path)
+        for cell in cells_to_run(notebook):
+            _require_syntax(as_python(cell.source).source, notebook.file_of(cell), path.name, f"{cell.name}, ")
+    elif path.suffix == ".py" and path.is_file():
+        _require_syntax(path.read_bytes(), str(path.absolute()), path.name)
+
+
+def _require_syntax(source: str | bytes, file: str, name: str, cell: str = "") -> None:
     try:
         with warnings.catch_warnings(action="ignore"):
-            compile(path.read_bytes(), str(path.absolute()), "exec", dont_inherit=True)
+            compile(source, file, "exec", dont_inherit=True)
     except (SyntaxError, ValueError) as error:
         said = "".join(traceback.format_exception_only(error))
-        where = f" in line {error.lineno}" if isinstance(error, SyntaxError) and error.lineno else ""
-        raise ScriptError(f"it cannot be parsed: a syntax error{where}", 1, said, path.name) from None
+        where = f" in {cell}line {error.lineno}" if isinstance(error, SyntaxError) and error.lineno else ""
+        raise ScriptError(f"it cannot be parsed: a syntax error{where}", 1, said, name) from None
 
 
 def script_in(command: Sequence[str]) -> str:
     """Return the script that a command runs by this Python, or by torchrun; "" if that is not known."""
     program = shutil.which(command[0]) or command[0]
-    if not program.endswith((".py", "torchrun")) and Path(program).resolve() != Path(sys.executable).resolve():
+    is_known = program.endswith((*SCRIPT_SUFFIXES, "torchrun"))
+    if not is_known and Path(program).resolve() != Path(sys.executable).resolve():
         return ""
     modules = [f"{name.replace('.', '/')}.py" for option, name in pairwise(command) if option == "-m"]
-    return next((word for word in (*modules, *command) if word.endswith(".py") and Path(word).is_file()), "")
+    return next((word for word in (*modules, *command) if word.endswith(SCRIPT_SUFFIXES) and Path(word).is_file()), "")
 
 
 def describe_activities(folder: Path) -> str:

@@ -16,6 +16,7 @@ from typing import Any
 import psutil
 
 from workshop.errors import WorkshopError
+from workshop.notebooks.notebook_file import SCRIPT_SUFFIXES
 from workshop.runs.machine import gpus
 from workshop.runs.process_tree import descendants
 
@@ -192,8 +193,8 @@ def runs_script(command: Sequence[str]) -> bool:
     if not Path(command[0]).name.lower().startswith("python"):
         words = [command[0], *words]
     if words and Path(words[0]).name in LAUNCHERS:
-        return any(word.endswith(".py") for word in words[1:])
-    return bool(words) and words[0].endswith(".py")
+        return any(word.endswith(SCRIPT_SUFFIXES) for word in words[1:])
+    return bool(words) and words[0].endswith(SCRIPT_SUFFIXES)
 
 
 def _topmost(processes: Sequence[psutil.Process]) -> list[psutil.Process]:

@@ -10,6 +10,7 @@ import signal
 import uuid
 
 from workshop.errors import WorkshopError, first_line
+from workshop.notebooks.cell_script import runnable
 from workshop.probe.settings import RUN_VARIABLE
 from workshop.runs.machine import threads_each
 from workshop.runs.process_tree import end, marked
@@ -30,7 +31,7 @@ def run(arguments: list[str]) -> tuple[int, str]:
     logging.disable(logging.ERROR)  # of this process, not of the ranks: what it would say is said below
     # It may be recorded itself, and is found by what is noted there.
     mark = os.environ[RUN_VARIABLE] = f"{os.environ.get(RUN_VARIABLE, '')} torchrun {uuid.uuid4()}"
-    options = torchrun.parse_args(arguments)
+    options = torchrun.parse_args(runnable(arguments))
     if options.nproc_per_node.isdecimal() and int(options.nproc_per_node) > 1:
         os.environ.setdefault("OMP_NUM_THREADS", threads_each(int(options.nproc_per_node)))
     try:

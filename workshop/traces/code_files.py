@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 
+from workshop.notebooks.cell_places import cell_source
 from workshop.profiles.statements import Source
 from workshop.traces.code_places import CodePlace
 
@@ -39,7 +40,7 @@ class CodeFiles:
     def _find(self, file: str) -> str:
         """Return what is in a file, or nothing if it is not found."""
         for folder in self._folders:
-            source = "".join(linecache.getlines(str(folder / file)))
+            source = "".join(linecache.getlines(str(folder / file))) or cell_source(str(folder / file))
             if source and all(_has(tree_of(source), place) for place in self._places[file]):
                 return source
         return ""

@@ -9,6 +9,7 @@ import re
 from functools import cache
 from typing import NamedTuple
 
+from workshop.notebooks.cell_places import place
 from workshop.probe.user_code import is_user_code
 
 _FUNCTION = re.compile(r"(.+\.py|<ipython-input.*)\((\d+)\): (.+)", re.DOTALL)
@@ -43,7 +44,7 @@ class CodePlace(NamedTuple):
         if not self.file:
             return f"no stack: {self.note}"
         function, note = f" in {self.function}" * bool(self.function), f" ({self.note})" * bool(self.note)
-        return f"{self.file}:{self.line}{function}{note}"
+        return f"{place(self.file, self.line, path=True)}{function}{note}"
 
 
 def function_place(name: str) -> CodePlace | None:

@@ -80,8 +80,8 @@ def _why_not(edit: LoaderEdit, script: str, is_module: bool, seconds: float) -> 
         return "the judge compares scripts that train in one process, and this one has several."
     if is_module:
         return "compare judges scripts, not modules."
-    if edit.path.resolve() != Path(script).resolve():
-        return f"compare judges an edited script, and the edit is in {edit.path.name}."
+    if edit.file.resolve() != Path(script).resolve():
+        return f"compare judges an edited script, and the edit is in {edit.file.name}."
     if seconds < MIN_BUDGET_S:
         return f"{max(seconds, 0.0):.0f} s are left of the budget, and it takes {MIN_BUDGET_S:.0f} s at least."
     return ""
@@ -104,8 +104,8 @@ def _judged(edit: LoaderEdit, script: Path, arguments: Sequence[str], seconds: f
 @contextmanager
 def _edited_copy(edit: LoaderEdit) -> Iterator[Path]:
     """Put the edited script beside the script, so that it finds the same modules and files; remove it in the end."""
-    stem, suffix = edit.path.stem, edit.path.suffix
-    names = (edit.path.with_name(f".{stem}-tuned{number or ''}{suffix}") for number in range(1000))
+    stem, suffix = edit.file.stem, edit.file.suffix
+    names = (edit.file.with_name(f".{stem}-tuned{number or ''}{suffix}") for number in range(1000))
     path = next(name for name in names if not name.exists())
     try:
         path.write_bytes(edit.content)

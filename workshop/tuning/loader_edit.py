@@ -10,6 +10,9 @@ from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
+from workshop.notebooks.cell_places import line_of, place
+from workshop.notebooks.magics import as_python
+from workshop.notebooks.notebook_file import cell_of, read, with_source
 from workshop.probe.loader_settings import SETTINGS, LoaderSettings, Setting, literal
 
 TIMEOUT = Setting(argument="timeout", place=9, needs_workers=True, without=0)
@@ -25,9 +28,10 @@ class NoEditError(Exception):
 
 @dataclass(frozen=True)
 class LoaderEdit:
-    """A file before and after the edit."""
+    """A file, or a cell of a notebook, before and after the edit."""
 
     path: Path
+    """The file as Python has it: of a cell, one by its name, which is not on the disk."""
     line: int
     before: str
     after: str
@@ -38,7 +42,7 @@ class LoaderEdit:
     @property
     def diff(self) -> list[str]:
         """The lines of a unified diff."""
-        name = self.path.name
+        name = place(str(self.path), None)
         before, after = (text.splitlines() for text in (self.before, self.after))
         return list(difflib.unified_diff(before, after, name, f"{name}, tuned", n=2, lineterm=""))
 
@@ -47,9 +51,16 @@ class LoaderEdit:
         return {"file": str(self.path), "line": self.line, "arguments": dict(self.arguments), "diff": self.diff}
 
     @property
+    def file(self) -> Path:
+        """The file on the disk."""
+        cell = cell_of(str(self.path))
+        return Path(cell[0]) if cell else self.path
+
+    @property
     def content(self) -> bytes:
-        """What the edited file holds."""
-        return self.after.encode(self.encoding)
+        """What the edited file holds; of a notebook, nothing but the cell has changed."""
+        cell = cell_of(str(self.path))
+        return with_source(Path(cell[0]), cell[1], self.after) if cell else self.after.encode(self.encoding)
 
 
 def edit(path: Path, line: int, settings: LoaderSettings, present: LoaderSettings) -> LoaderEdit:
@@ -59,12 +70,10 @@ def edit(path: Path, line: int, settings: LoaderSettings, present: LoaderSetting
         NoEditError: there is no such call, or there are several, or the file cannot be read.
     """
     try:
-        content = path.read_bytes()
-        encoding, _ = tokenize.detect_encoding(BytesIO(content).readline)
-        before = content.decode(encoding)
-        tree = ast.parse(before)
+        before, encoding = _source(path)
+        tree = ast.parse(_python(before, path))
     except (OSError, ValueError, SyntaxError) as error:
-        raise NoEditError(f"{path.name} cannot be read: {error}") from None
+        raise NoEditError(f"{place(str(path), None)} cannot be read: {error}") from None
     call = _call(tree, path, line)
     wanted = settings.arguments(present)
     if settings.workers == 0 != present.workers:
@@ -75,10 +84,25 @@ def edit(path: Path, line: int, settings: LoaderSettings, present: LoaderSetting
     if calls := settings.calls(present):
         after = _with_calls(after, tree, call, calls)
     try:
-        ast.parse(after)
+        ast.parse(_python(after, path))
     except SyntaxError:
-        raise NoEditError(f"line {line} of {path.name} is written in a way that cannot be edited here") from None
+        raise NoEditError(f"{line_of(str(path), line)} is written in a way that cannot be edited here") from None
     return LoaderEdit(path, call.lineno, before, after, wanted, encoding)
+
+
+def _source(path: Path) -> tuple[str, str]:
+    """The text of a file or a cell, and its encoding."""
+    if cell := cell_of(str(path)):
+        notebook, number = cell
+        return read(Path(notebook)).cells[number - 1].source, "utf-8"
+    content = path.read_bytes()
+    encoding, _ = tokenize.detect_encoding(BytesIO(content).readline)
+    return content.decode(encoding), encoding
+
+
+def _python(source: str, path: Path) -> str:
+    """A text as Python has it: each line of a cell stays where it is."""
+    return as_python(source).source if cell_of(str(path)) else source
 
 
 def _call(tree: ast.AST, path: Path, line: int) -> ast.Call:
@@ -91,7 +115,7 @@ def _call(tree: ast.AST, path: Path, line: int) -> ast.Call:
     begin = [node for node in here if line in (node.lineno, node.func.end_lineno)] or here
     if len(begin) != 1:
         several = "several DataLoaders are" if begin else "no call of DataLoader is"
-        raise NoEditError(f"{several} in line {line} of {path.name}")
+        raise NoEditError(f"{several} in {line_of(str(path), line)}")
     return begin[0]
 
 

@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from workshop.diagnosis.samples import Observations
+from workshop.notebooks.cell_places import line_of
 from workshop.probe.observations import LoaderIterated
 from workshop.profiles.stacks import Frame
 
@@ -42,7 +43,7 @@ class LoaderOrigin:
     def where(self) -> str:
         """Where its arguments are set: the line, or what a library takes them from."""
         if not self.library:
-            return f"line {self.line} of {self.path.rpartition('/')[2]}"
+            return line_of(self.path, self.line)
         return SET_IN.get(self.library, f"the DataLoader that {self.library} makes")
 
     @property

@@ -17,6 +17,7 @@ from workshop.diagnosis.samples import Observations
 from workshop.diagnosis.timeline import LIBRARY, StepSample, Timeline
 from workshop.diagnosis.user_lines import HotLine, Path, place_of, source_of
 from workshop.diagnosis.watched_lines import loop_around
+from workshop.notebooks.cell_places import place
 from workshop.probe.cause import Cause
 from workshop.probe.phases import Phase
 from workshop.profiles.stacks import Frame
@@ -208,7 +209,7 @@ def _decides(decides: Frame, line: HotLine) -> str:
     """Say which line decides how often, if it is another one."""
     if decides == line.frame:
         return ""
-    where = f"Line {decides.line}" if decides.path == line.frame.path else f"{decides.path}:{decides.line}"
+    where = f"Line {decides.line}" if decides.path == line.frame.path else place(decides.path, decides.line, path=True)
     return f" {where} decides how often: {linecache.getline(decides.path, decides.line or 0).strip()}"
 
 

@@ -3,7 +3,6 @@
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
 
 from workshop.memory.assignments import assignment_of, given_at, made_at
 from workshop.memory.growth import MIN_BYTES_A_STEP, GrowingLine, growing_lines, process_growth
@@ -19,6 +18,7 @@ from workshop.memory.memory_lines import (
 )
 from workshop.memory.memory_record import MemoryRecord
 from workshop.memory.memory_run import MeasuredMemory
+from workshop.notebooks.cell_places import line_of
 from workshop.probe.memory.memory_notes import OldGraph, TensorKind, TensorRow
 from workshop.probe.observations import WireFrame
 
@@ -219,8 +219,8 @@ def _place(holder: str, lines: list[GrowingLine], graph: OldGraph | None) -> Wir
 def _kept(record: MemoryRecord, line: GrowingLine) -> MemoryFinding:
     made = (line.function, line.file, line.line)
     at = assignment_of(line.holder, line.holder_stack, grows="[...]" in line.holder) or made
-    of_file = f" of {Path(line.file).name}" if at[1] != line.file else ""
-    what = f"what line {line.line}{of_file} makes in each step" if line.file else "tensors of each step"
+    line_at = line_of(line.file, line.line) if at[1] != line.file else f"line {line.line}"
+    what = f"what {line_at} makes in each step" if line.file else "tensors of each step"
     dtype = f" ({line.dtype})" if line.dtype not in ("float32", "") else ""
     about = {
         "who": f"{line.holder} ({line.held_in}) holds" if line.holder else "Something holds",

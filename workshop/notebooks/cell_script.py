@@ -1,0 +1,129 @@
+"""A notebook as a file that Python can run: the cells in order, each under the name by which it is found again."""
+
+import ast
+import json
+import linecache
+import os
+import re
+import tempfile
+from collections.abc import Iterator, Sequence
+from functools import cache
+from importlib.util import find_spec
+from pathlib import Path
+
+from workshop.errors import WorkshopError
+from workshop.notebooks.magics import CellCode, as_python
+from workshop.notebooks.notebook_file import NOTEBOOK_SUFFIX, SCRIPT_SUFFIXES, SKIPPED, Cell, Notebook, read
+from workshop.terminal import some_of
+
+START = "from workshop.probe.cell_runner import run\n\nrun(__file__, globals())\n"
+"""The text of the file that Python runs."""
+
+CELLS = "cells.json"
+"""The file beside it with the name and the source of each cell."""
+
+FOLDER = "workshop-notebook-"
+"""The beginning of the name of its folder."""
+
+_folders: list[tempfile.TemporaryDirectory[str]] = []
+"""They are removed when this process ends."""
+
+_chosen: set[int] = set()
+"""The numbers of the cells to run, as the command of this process says; empty for all."""
+
+
+def choose(numbers: str) -> None:
+    """Run only the cells of these numbers, such as "1-7,9", of each notebook from now on; all with "".
+
+    Raises:
+        ValueError: they are none.
+    """
+    _chosen.clear()
+    for each in numbers.split(",") if numbers else ():
+        if not (found := re.fullmatch(r"(\d+)(?:-(\d+))?", each)):
+            raise ValueError(numbers)
+        _chosen.update(range(int(found[1]), int(found[2] or found[1]) + 1))
+
+
+def cells_to_run(notebook: Notebook) -> Sequence[Cell]:
+    """Return the cells that are not left out.
+
+    Raises:
+        WorkshopError: all are.
+    """
+    wanted = [each for each in notebook.cells if SKIPPED not in each.tags and (not _chosen or each.number in _chosen)]
+    if not wanted:
+        cells = f"it has {len(notebook.cells)}"
+        raise WorkshopError(f"no cell of {notebook.path} is left to run; {cells}, some may have the tag {SKIPPED}")
+    return wanted
+
+
+def runnable(command: Sequence[str]) -> list[str]:
+    """Return a command whose script, if it is a notebook, is replaced by what runs its cells, and is named like it."""
+    words = list(command)
+    scripts = (at for at, word in enumerate(words) if word.endswith(SCRIPT_SUFFIXES) and Path(word).is_file())
+    if (at := next(scripts, None)) is not None and words[at].endswith(NOTEBOOK_SUFFIX):
+        words[at] = _started(os.path.abspath(words[at]))
+    return words
+
+
+def notes(path: Path) -> list[str]:
+    """Say what of a notebook is not run; nothing of other files."""
+    if path.suffix != NOTEBOOK_SUFFIX or not path.is_file():
+        return []
+    notebook, said = read(path), []
+    for cell in (to_run := cells_to_run(notebook)):
+        said += [f"{cell.name}, line {line}: {text}" for line, text in as_python(cell.source).skipped]
+    counted = f"{path.name}: {len(to_run)} of {len(notebook.cells)} cells are run"
+    skipped = f"{path.name}: not run: {some_of(said)}"
+    return [counted] * (len(to_run) < len(notebook.cells)) + [skipped] * bool(said)
+
+
+@cache
+def _started(path: str) -> str:
+    return start_of(read(Path(path)))
+
+
+def start_of(notebook: Notebook) -> str:
+    """Make the file that runs the cells of a notebook, and return its path.
+
+    Raises:
+        WorkshopError: a cell needs the front end.
+    """
+    cells = []
+    for cell in cells_to_run(notebook):
+        code, file = as_python(cell.source), notebook.file_of(cell)
+        for line, text, needs in _hindrances(code):
+            where = f"{cell.name}, line {line} of {notebook.path.name}"
+            raise WorkshopError(f"{where} needs {needs}: {text}; leave it out with --cells or the tag {SKIPPED}")
+        cells.append((file, code.source))
+        linecache.cache[file] = (len(code.source), None, code.source.splitlines(keepends=True), file)  # as IPython does
+    _folders.append(folder := tempfile.TemporaryDirectory(prefix=FOLDER, ignore_cleanup_errors=True))
+    Path(folder.name, CELLS).write_text(
+        json.dumps({"notebook": os.path.abspath(notebook.path), "cells": cells}), encoding="utf-8"
+    )
+    (start := Path(folder.name, notebook.path.name)).write_text(START, encoding="utf-8")
+    return str(start)
+
+
+def _hindrances(code: CellCode) -> Iterator[tuple[int, str, str]]:
+    """Yield the line and text of what only a front end has, where it runs in any case, and what that is."""
+    yield from ((line, text, "IPython, which gives it its value") for line, text in code.takes_value)
+    try:
+        statements = ast.parse(code.source).body
+    except SyntaxError:  # which is told where it is run
+        return
+    always = (each for each in statements if not isinstance(each, (ast.Try, ast.If, ast.FunctionDef, ast.ClassDef)))
+    for node in (inner for each in always for inner in ast.walk(each)):
+        text = ast.unparse(node)
+        if isinstance(node, (ast.Import, ast.ImportFrom)) and "google.colab" in text and not _is_colab():
+            yield node.lineno, text, "google.colab, which there is only in Colab"
+        elif isinstance(node, ast.Call) and ast.unparse(node.func) in ("input", "getpass", "getpass.getpass"):
+            yield node.lineno, text, "somebody who types an answer"
+
+
+def _is_colab() -> bool:
+    try:
+        return find_spec("google.colab") is not None
+    except ModuleNotFoundError:
+        return False
