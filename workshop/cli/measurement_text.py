@@ -122,18 +122,18 @@ def _phases(steps: MeasuredSteps, headroom: MeasuredSteps | None, lines: list[Li
 
 def _traced(lines: list[LineTime], on_gpu: bool) -> Table:
     """Milliseconds a step on the host and on the device of the lines that take most, in all phases together."""
-    figures = dict[tuple[str, int | None], list[float]]()
-    longest = dict[tuple[str, int | None], LineTime]()
+    figures = dict[str, list[float]]()
+    longest = dict[str, LineTime]()
     for each in (each for each in lines if each.host_ms is not None):
-        place = (Path(each.file).name if each.file else each.text), each.line
+        name = place(each.file, each.line) if each.file else each.text[:30]
         ms = each.host_ms or 0.0, each.device_ms or 0.0, each.waits_ms or 0.0
-        figures[place] = [one + other for one, other in zip(figures.get(place, (0.0, 0.0, 0.0)), ms, strict=True)]
-        longest[place] = max(longest.get(place, each), each, key=lambda line: line.waits_ms or 0.0)
+        figures[name] = [one + other for one, other in zip(figures.get(name, (0.0, 0.0, 0.0)), ms, strict=True)]
+        longest[name] = max(longest.get(name, each), each, key=lambda line: line.waits_ms or 0.0)
     together = [sum(column) for column in zip(*figures.values(), strict=True)]
-    shown = [place for place, ms in figures.items() if max(ms) >= MIN_SHARE * max(together)]
+    shown = [name for name, ms in figures.items() if max(ms) >= MIN_SHARE * max(together)]
     rows = [
-        (f"{name}:{line}" if line else name[:30], *map(_ms, figures[name, line]), longest[name, line].waits_for or "")
-        for name, line in sorted(shown, key=lambda place: -sum(figures[place]))[:MOST_LINES]
+        (name, *map(_ms, figures[name]), longest[name].waits_for or "")
+        for name in sorted(shown, key=lambda name: -sum(figures[name]))[:MOST_LINES]
     ]
     names = "in traced steps", "host ms", "GPU ms" if on_gpu else "operators ms", "waits ms", "for"
     return table(names, [*rows, ("together", *map(_ms, together), "")], right=(1, 2, 3))
