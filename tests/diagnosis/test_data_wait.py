@@ -215,8 +215,9 @@ PICTURE = Operand("image", "RGB picture 500 x 375", 562_500, 0, False, 1, same_r
 @pytest.mark.parametrize(
     ("runs", "words"),
     [
-        ({}, "No random numbers were drawn in this, 32 times a step, on `image` (RGB picture 500 x 375, 562 KB, new"),
+        ({}, "Nothing was drawn from the global random generators in this, 32 times a step, on `image` (RGB picture"),
         ({"draws": True}, "This draws random numbers, 32 times a step, on `image` "),
+        ({"reads": (PICTURE, replace(PICTURE, name="dice", form="Generator", size=0))}, "This draws random numbers, "),
         ({"turns": 128 * 900, "reads": (replace(PICTURE, form="int", size=8),)}, "This runs 28800 times a step, each"),
         ({"writes": (replace(PICTURE, name="table", same_step=(90, 96)),)}, "In 90 of 96 runs this makes the same: "),
     ],

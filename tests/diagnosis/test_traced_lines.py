@@ -119,7 +119,7 @@ def test_a_line_that_waits_for_a_result_is_told_with_the_line_that_it_waits_for(
     waits = part(script, LOG, Phase.OTHER, 0.1, results=1.0, result_s=0.01, waits_for=asked)
     (found,) = gpu_findings(synced(script, LOG, (waits,)))
     assert (found.cause, found.line) == ("device-sync", LOG)
-    assert "all it was asked to, most of it in train.py:4," in found.words
+    assert "all it was asked to, the largest part of it in train.py:4," in found.words
     at_once = part(script, LOG, Phase.OTHER, 0.1, results=1.0)
     assert gpu_findings(synced(script, LOG, (at_once,))), "in traced steps, the GPU was not behind"
     (found,) = gpu_findings(synced(script, LOG, ()))

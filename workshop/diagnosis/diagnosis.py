@@ -187,7 +187,7 @@ def _waits(as_it_is: Timeline, part: LinePart) -> tuple[float, str | None]:
     waits_s = max(part.result_s + part.queue_s, sampled_s)
     asked = [each for each in measurement.traced if each.place.file]
     longest = max(asked, key=lambda each: each.device_s).place if asked else None
-    place = part.waits_for or longest
+    place = part.waits_for or longest  # a wait that was only sampled is one for room in the queue
     return waits_s, f"{Path(place.file).name}:{place.line}" if place and waits_s else None
 
 

@@ -129,7 +129,7 @@ class HotCall:
     @property
     def longer(self) -> Operand | None:
         """What is longer in nearly each run than in the one before, if there is such."""
-        found = [each for each in self.seen.reads if each.longer[1] > 1 and each.longer[0] > 0.9 * each.longer[1]]
+        found = [each for each in self.seen.reads if each.longer[0] > 0.9 * each.longer[1] and each.longer[1] >= MUCH]
         return max(found, key=lambda each: each.size, default=None)
 
     @property
@@ -146,7 +146,7 @@ class HotCall:
     def is_plain(self) -> bool:
         """Whether it is operators on tensors, arrays and numbers, all of which are known."""
         known = {each.name for each in self.seen.reads if each.size}
-        of_tensors = tuple(f"{each.name}." for each in self.seen.reads if each.memory)
+        of_tensors = tuple(f"{each.name}{mark}" for each in self.seen.reads if each.memory for mark in ".[")
         return all(name in known or name.startswith(of_tensors) for name in needed(*self.place))
 
     @property
@@ -169,10 +169,10 @@ class HotCall:
     def reads_from(self, other: "HotCall") -> bool:
         """Return whether it reads most of the largest that another makes, in the same file, and no weights."""
         made = other.largest
-        if not isinstance(made, Operand) or self.seen.file != other.seen.file or not self.is_plain:
+        if not isinstance(made, Operand) or self.seen.file != other.seen.file:
             return False
         same = [each for each in self.seen.reads if each.memory == made.memory != 0 or each.name == made.name]
-        return any(2 * each.size > made.size for each in same)
+        return any(2 * each.size > made.size for each in same) and self.is_plain
 
     @property
     def series(self) -> str:
@@ -221,13 +221,14 @@ class HotCall:
     def shrinks(self) -> tuple[Operand, Operand] | None:
         """What it makes that is much smaller than the largest that it reads, and that; None if it makes more."""
         made = max(self.made, key=lambda each: each.size, default=None)
-        given = max(self.seen.reads, key=lambda each: each.size, default=None)
+        given = max(self.given, key=lambda each: each.size, default=None)
         return (made, given) if made and given and MUCH * made.size < given.size else None
 
     @property
     def copied(self) -> Operand | None:
         """What it copies to add a little to it, if there is such."""
-        grown = [each for each in self.made if self.runs < 2 * each.grown[0]]
+        tensors = [each for each in self.made if "[" in each.form and 2 * each.longer[0] > each.longer[1] >= MUCH]
+        grown = [each for each in tensors if 2 * each.grown[0] > each.longer[1]]
         return next((each for each in grown if MUCH * each.grown[1] < each.grown[0] * each.size), None)
 
 
@@ -247,7 +248,8 @@ class HotCalls:
 
     def __init__(self, observations: Observations, while_loading: bool = False) -> None:
         runs = [each for each in observations.line_runs if each.steps and (each.pid != each.trainer) == while_loading]
-        inner = {place_of(frames[-1]): made for frames, made in observations.largest_by_line if frames}
+        largest = sorted(observations.largest_by_line, key=lambda each: each[1].size)
+        inner = {place_of(frames[-1]): made for frames, made in largest if frames}
         self._seen = {place: HotCall(each, inner.get(place)) for each in runs if (place := (each.file, each.line))}
         self._steps = max((each.steps for each in runs), default=0)
 
@@ -263,9 +265,11 @@ class HotCalls:
     def are_alike(self, place: Place, call: HotCall) -> bool:
         """Return whether another statement of the same file, near by, makes the same again as a call does."""
         other = self._seen.get(place)
+        if other is None or not other.is_same_each_step:
+            return False
         beside = {each.lineno for each in (following(*call.place), following(*place)) if each}
         is_beside = place[0] == call.place[0] and bool(beside.intersection((place[1], call.place[1])))
-        return other is not None and is_beside and other.is_same_each_step and call.is_same_each_step
+        return is_beside and call.is_same_each_step
 
     def within(self, are: Callable[[Place], bool]) -> list[HotCall]:
         """Return those of the calls that are in some places."""

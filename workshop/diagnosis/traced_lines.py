@@ -48,7 +48,10 @@ class _OfFile:
             return place
         ending = f"/{place.file}"
         beside = (str(folder / place.file) for folder in self._folders if (folder / place.file).is_file())
-        path = next((each for each in self._paths if f"/{each}".endswith(ending)), None) or next(beside, place.file)
+        found = (each for each in self._paths if f"/{each}".endswith(ending))
+        path = min(found, key=lambda each: (not Path(each).is_absolute(), len(each)), default=None) or next(
+            beside, place.file
+        )
         return place._replace(file=path, function=place.function or function_at(path, place.line))
 
 

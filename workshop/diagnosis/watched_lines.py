@@ -4,6 +4,7 @@ import ast
 import builtins
 from collections import Counter
 from collections.abc import Callable, Iterator
+from functools import cache
 from typing import Any
 
 from workshop.diagnosis.findings import MIN_SHARE_OF_STEP
@@ -68,6 +69,7 @@ def _loop_within_step(timeline: Timeline, place: Place) -> Place:
     return place if is_training else _loop_or_itself(place)
 
 
+@cache
 def watched_line(path: str, line: int) -> WatchedLine | None:
     """Return the statement that begins in a line, with what it reads and writes; None if there is none that does."""
     found = statement_of(path, line)
@@ -84,6 +86,7 @@ def statement_of(path: str, line: int) -> ast.stmt | None:
     return found[-1] if found else None
 
 
+@cache
 def following(path: str, line: int) -> ast.stmt | None:
     """Return the statement behind one that begins in a line, in the same block, if neither has a body."""
     for each, block in _statements(source_of(path).tree):
@@ -123,6 +126,7 @@ def carried(path: str, line: int) -> frozenset[str]:
     return frozenset(written.intersection(watched.reads) - own)
 
 
+@cache
 def needed(path: str, line: int) -> frozenset[str]:
     """Return what a statement reads, and whose functions it calls, but for Python's own and those of `OPERATORS`.
 
@@ -140,6 +144,7 @@ def needed(path: str, line: int) -> frozenset[str]:
     return frozenset(each for each in found if each.partition(".")[0] not in known)
 
 
+@cache
 def goes_round(path: str, line: int) -> bool:
     """Return whether the comprehensions of a statement do its work, and only operators are given what they make."""
     known = frozenset(dir(builtins)) | _operators(path)
@@ -150,6 +155,7 @@ def goes_round(path: str, line: int) -> bool:
     )
 
 
+@cache
 def _operators(path: str) -> frozenset[str]:
     """Return the names that a file imports from `OPERATORS`."""
     return frozenset(

@@ -93,7 +93,7 @@ class _OperandRuns:
         with_before: of how many.
         as_earlier: in how many runs it was the same as in a run of an earlier step, and
         with_earlier: of how many.
-        longer: in how many runs it was larger than in the one before, and of how many.
+        longer: in how many runs it was larger than in the one before, and of how many; in a step with several, of it.
         different: how many of its rows differed in all runs, and how many there were.
         grown: in how many runs it was larger than before them, and by how many bytes in all.
     """
@@ -103,11 +103,13 @@ class _OperandRuns:
         self.as_before = self.with_before = self.as_earlier = self.with_earlier = 0
         self.longer = self.different = self.grown = 0, 0
         self._last: KeptOperand | None = None
+        self._runs = 0
         self._in_step, self._earlier = set[object](), set[object]()
 
     def add(self, operand: KeptOperand, before: KeptOperand | None) -> None:
         """Add a run of the present step; `before` is what it was before that run, of one that is read and written."""
         self.largest = max(self.largest, operand, key=lambda each: each.size)
+        self._runs += 1
         value = operand.value
         self.as_before += value in self._in_step
         self.with_before += bool(self._in_step)
@@ -126,6 +128,8 @@ class _OperandRuns:
         """Go on to the next step."""
         self._earlier.update(self._in_step)
         self._in_step.clear()
+        self._last = None if self._runs > 1 else self._last
+        self._runs = 0
 
 
 class HotLines(Watcher):

@@ -154,18 +154,33 @@ def _of_tensor(tensor: torch.Tensor) -> KeptOperand:
     except Exception:  # sparse tensors, those under vmap: they fail in many ways
         memory, digest = 0, None
     form = f"{str(plain.dtype).removeprefix('torch.')} [{', '.join(map(str, plain.shape))}]"
-    length, size = plain.shape[0] if plain.ndim else 0, plain.numel() * plain.element_size()
+    length = plain.shape[0] if plain.ndim else 0
+    size = min(plain.numel() * plain.element_size(), _held(plain))
     return KeptOperand(form, size, length, tensor.requires_grad, memory, digest, _different_rows(plain))
 
 
+def _held(tensor: torch.Tensor) -> int:
+    """Return the bytes that there are of it: fewer than its numbers take, if it is expanded."""
+    try:
+        return tensor.untyped_storage().nbytes()
+    except Exception:  # it has no storage
+        return tensor.numel() * tensor.element_size()
+
+
 def _different_rows(tensor: torch.Tensor) -> int:
-    """Return how many rows of numbers differ by more than rounding, by a weighted sum; 0 of few or many, or large."""
+    """Return how many rows of numbers differ by more than rounding; 0 of few or many, or large, or not all finite.
+
+    Rows that are the same have the same weighted sum, so they are neighbours in the order of these.
+    """
     is_worth_it = tensor.device.type == "cpu" and tensor.is_floating_point() and tensor.layout is torch.strided
     if not is_worth_it or tensor.ndim < 2 or not 8 <= len(tensor) <= SAMPLE // 8 or tensor.numel() > 64 * SAMPLE:
         return 0
     rows = tensor.flatten(1).double()
-    sums = (rows @ torch.arange(1, rows.shape[1] + 1, dtype=torch.float64).sqrt()).sort().values
-    return 1 + int((sums.diff() > 1e-5 * sums.abs().max()).sum())
+    rows = rows[(rows @ torch.arange(1, rows.shape[1] + 1, dtype=torch.float64).sqrt()).argsort()]
+    if not rows.isfinite().all():
+        return 0
+    apart = (rows[1:] - rows[:-1]).abs().amax(1)
+    return 1 + int((apart > 1e-4 * rows[1:].abs().amax(1)).sum())
 
 
 def _digest(tensor: torch.Tensor) -> Any:

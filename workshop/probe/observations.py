@@ -142,7 +142,7 @@ class Operand:
     same_step: tuple[int, int]
     """The same, as in any run of an earlier step."""
     longer: tuple[int, int] = (0, 0)
-    """In how many runs it was larger than in the one before, and of how many this is known."""
+    """In how many runs it was larger than in the one before, of the same step if that has several; and of how many."""
     different: tuple[int, int] = (0, 0)
     """How many of its rows differ, in all runs together, and how many there are; 0 where that is not known."""
     grown: tuple[int, int] = (0, 0)
@@ -219,7 +219,7 @@ class Trial(Event):
 
 @dataclass(frozen=True)
 class LargestMade(Event):
-    """The largest tensor that an operator makes which a line calls, by itself or in libraries, in a forward pass."""
+    """The largest tensor that an operator makes which a line calls, by itself or in libraries; no backward pass."""
 
     stack: tuple[WireFrame, ...]
     """The user's frames."""

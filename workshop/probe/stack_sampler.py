@@ -10,7 +10,7 @@ import os
 import random
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from time import monotonic, process_time, sleep  # the script may replace those of the module
 from types import CodeType, FrameType
@@ -172,16 +172,12 @@ def line_of(code: CodeType, instruction: int) -> int:
 
 def stack_here(skipped: int) -> tuple[WireFrame, ...]:
     """Return the stack of the caller, outermost frame first, without the innermost `skipped` frames."""
-    frames = [
-        (each.f_code.co_name, each.f_code.co_filename, line_of(each.f_code, each.f_lasti))
-        for each in _outwards(frame_above(skipped + 1))
-    ]
-    return tuple(reversed(frames))
+    return _wired(_outwards(frame_above(skipped + 1)))
 
 
 def user_stack_here() -> tuple[WireFrame, ...]:
     """Return the frames of user code on the stack of the caller, outermost frame first."""
-    return tuple(frame for frame in stack_here(1) if is_user_code(frame[1]))
+    return _wired(each for each in _outwards(frame_above(1)) if is_user_code(each.f_code.co_filename))
 
 
 def called_by_user() -> bool:
@@ -189,6 +185,12 @@ def called_by_user() -> bool:
     files = (each.f_code.co_filename for each in _outwards(frame_above(1)))
     callers = (each for each in files if not each.startswith(PROBE) and "/torch/" not in each)
     return is_user_code(next(callers, "<none>"))
+
+
+def _wired(frames: Iterable[FrameType]) -> tuple[WireFrame, ...]:
+    """Return frames, innermost first, as a stack: lines are looked up of these alone, as that takes time."""
+    found = [(each.f_code.co_name, each.f_code.co_filename, line_of(each.f_code, each.f_lasti)) for each in frames]
+    return tuple(reversed(found))
 
 
 def _outwards(innermost: FrameType) -> Iterator[FrameType]:

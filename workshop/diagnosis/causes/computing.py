@@ -49,6 +49,8 @@ def wasteful_calls(timeline: Timeline, samples: list[StepSample]) -> tuple[list[
         here = [each for each, is_one in zip(samples, is_here, strict=True) if is_one]
         if timeline.share(sum(each.weight_s for each in here)) < MIN_SHARE_OF_STEP:
             continue  # it is in a call that is found already
+        if not any(call.place in map(place_of, each.path) for each in here):
+            continue
         samples = [each for each, is_one in zip(samples, is_here, strict=True) if not is_one]
         if modules and waste is Waste.ROWS:
             found.append(_of_modules(modules, path))
@@ -70,7 +72,8 @@ def _of_call(
     """Return the finding of a call, with the other lines of its loop, or of its function, that do the same."""
     by_line = dict[int, float]()
     for each in here:
-        _, line = next(place for place in map(place_of, each.path) if within(place))
+        places = [place for place in map(place_of, each.path) if within(place)]
+        _, line = call.place if call.place in places else places[0]
         by_line[line] = by_line.get(line, 0.0) + timeline.share(each.weight_s)
     alike = [one for one in calls.within(lambda place: within(place) and place[1] in by_line) if one.is_on_rows]
     as_often = [one for one in alike if one.times >= call.times]

@@ -20,8 +20,8 @@ SLOW_ITEM = Cause(
 )
 DRAWS = "This draws random numbers{says}, so that what it makes cannot be kept: make it cheaper.{wasted}"
 NO_DRAWS = (
-    "No random numbers were drawn in this{says}: where it makes the same of an item in each epoch, keep that, or make "
-    "the line cheaper.{wasted}"
+    "Nothing was drawn from the global random generators in this{says}: where it makes the same of an item in each "
+    "epoch, keep that, or make the line cheaper.{wasted}"
 )
 SLOW_COLLATE = Cause(
     "slow-collate",
@@ -118,7 +118,8 @@ def _what_it_does(calls: HotCalls, line: HotLine, collates: bool, paths: list[tu
         return COLLATES.format(says=says(seen), wasted=rest)
     if seen and seen.is_on_rows and (loop_around(*seen.place) or not seen.is_run_often):  # each item is made by itself
         return often(seen)[1] + rest
-    return (DRAWS if seen.seen.draws else NO_DRAWS).format(says=says(seen), wasted=rest) if seen else ""
+    draws = seen and (seen.seen.draws or any(each.form in ("Generator", "Random") for each in seen.seen.reads))
+    return (DRAWS if draws else NO_DRAWS).format(says=says(seen), wasted=rest) if seen else ""
 
 
 def _ms_without(loading: Loading, part: float) -> float:

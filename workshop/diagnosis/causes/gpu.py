@@ -45,14 +45,15 @@ def _device_sync(measurement: Measurement, synchronized: MeasuredSteps) -> list[
     waits += [
         (path, -weight / synchronized.count) for path, weight in measurement.user_paths(synchronized, Phase.OTHER)
     ]
-    for_result = {place_of(each.frame): each.waits_for for each in measurement.traced if each.results}
+    asks = sorted(measurement.traced, key=lambda each: each.phase == Phase.OTHER)  # its line is that of this phase
+    for_result = {place_of(each.frame): each.waits_for for each in asks if each.results}
     queued = {place_of(each.frame) for each in measurement.traced if each.launches} - for_result.keys()
     waits = [(path, weight) for path, weight in waits if not (path and place_of(path[-1]) in queued)]
     line, step_s = hottest(waits), measurement.steps.ms_a_step / 1e3
     if line is None or line.weight < MIN_SHARE_OF_STEP * step_s:
         return []
     asked = for_result.get(place_of(line.frame))
-    most = f", most of it in {Path(asked.file).name}:{asked.line}" if asked and asked.file else ""
+    most = f", the largest part of it in {Path(asked.file).name}:{asked.line}" if asked and asked.file else ""
     return [
         finding(
             DEVICE_SYNC,

@@ -22,15 +22,17 @@ def one_for_each_loop(measurement: Measurement, found: list[Finding]) -> list[Fi
 
     The line with most time stays, with the others beside it.
     """
-    timeline, of_loop = Timeline(measurement), defaultdict[Loop, list[Finding]](list)
+    if measurement.circumstances.device != "cuda":
+        return found
+    timeline, of_loop = Timeline(measurement), defaultdict[tuple[Loop, str], list[Finding]](list)
     alone = list[Finding]()
     for each in found:
         loop = None if each.measured or not each.line else _loop_of(timeline, (each.file, each.line))
         if loop and _launches(measurement, loop) > 1:
-            of_loop[loop].append(each)
+            of_loop[loop, each.cause].append(each)
         else:
             alone.append(each)
-    return [*alone, *(_together(loop, lines, _launches(measurement, loop)) for loop, lines in of_loop.items())]
+    return [*alone, *(_together(loop, lines, _launches(measurement, loop)) for (loop, _), lines in of_loop.items())]
 
 
 def _loop_of(timeline: Timeline, place: Place) -> Loop | None:
