@@ -43,7 +43,7 @@ from workshop.runs.staged_run import (
 )
 from workshop.traces import TraceError
 
-MAX_DURATION_S = 55.0
+MAX_DURATION_S = 50.0
 """Seconds, at most, after which something is still tried that takes longer than a few."""
 
 CLOSER_STEPS = 2
@@ -287,7 +287,7 @@ class MeasuredStages:
         if run.unit != StepUnit.OPTIMIZER or run.circumstances.distributed:
             return found
         look, begun = _look_at(found), list[str]()
-        causes = self._worth_it(found, look, max(left_s - WATCHED_S, 8.0))
+        causes = self._worth_it(found, look, max(left_s - WATCHED_S, 5.0))
         learns = found.table.share(Phase.BACKWARD, Phase.OPTIMIZER) > MIN_SHARE_OF_STEP
         watched = causes_at(Moment.WATCHING, run.circumstances.compiled) if learns else ()
         if not run.ended:
