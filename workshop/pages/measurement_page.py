@@ -1,8 +1,8 @@
 """Draws a measurement as one HTML file, which loads nothing and runs no script."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from pathlib import Path
 
+from workshop.notebooks.cell_places import place
 from workshop.pages.template import PHASE_COLOURS, Part, Values, bar, excerpts, findings, measured, table
 from workshop.probe.phases import Phase
 from workshop.runs.other_load import about
@@ -71,7 +71,7 @@ def _traced(lines: list[Values], on_gpu: bool) -> str:
     """A row for each line and phase of the steps that were traced."""
     rows = [
         (
-            each["file"] and f"{Path(each['file']).name}:{each['line']}",
+            each["file"] and place(each["file"], each["line"]),
             each["text"],
             each["phase"],
             *(f"{each[name]:.2f}" for name in ("host_ms", "device_ms", "waits_ms")),

@@ -101,7 +101,12 @@ def quiet(content: str) -> str:
 
 def paragraphs(texts: Iterable[object]) -> str:
     """Return a paragraph for each text."""
-    return "".join(f"<p>{escape(str(each))}</p>" for each in texts)
+    return "".join(f"<p>{prose(str(each))}</p>" for each in texts)
+
+
+def prose(text: str) -> str:
+    """Return a text as HTML, in which what stands between backticks is code."""
+    return re.sub("`([^`]+)`", r"<code>\1</code>", escape(text))
 
 
 def chart(parts: Iterable[str], width: int, height: int, label: str) -> str:
@@ -121,7 +126,7 @@ def findings(told: Iterable[tuple[Mapping[str, Any], str, str]], sources: Mappin
             lines = sources.get(found["file"], [])
             code = f"<pre>{escape(lines[found['line'] - 1].strip())}</pre>" if len(lines) >= found["line"] else ""
         what = f'<span class="gain">{escape(gain)}</span><b>{escape(found["cause"])}</b> {escape(where)}'
-        shown.append(f"{what}{code}<div>{escape(says)}</div>")
+        shown.append(f"{what}{code}<div>{prose(says)}</div>")
     return items(shown or ["Nothing that was looked for."])
 
 

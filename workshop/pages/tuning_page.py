@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from html import escape
 
-from workshop.pages.template import Values, chart, measured, paragraphs, table
+from workshop.pages.template import Values, chart, measured, paragraphs, prose, table
 from workshop.probe.loader_settings import COLUMNS, cells
 from workshop.runs.other_load import about
 
@@ -16,7 +16,7 @@ def page(name: str, found: Values) -> str:
     rough = about(bool(found["machine"] and found["machine"]["busy"]))
     known = [tried for tried in found["tried"] if tried["blocks_ms"]]
     edit = f"<pre>{escape(chr(10).join(found['edit']['diff']))}</pre>" if found["edit"] else ""
-    limits = (f"<p><b>{escape(each['cause'])}</b> {escape(each['words'])}</p>" for each in found["limits"])
+    limits = (f"<p><b>{escape(each['cause'])}</b> {prose(each['words'])}</p>" for each in found["limits"])
     slowest, verdict = found["slowest"], found["verdict"]
     sections = {
         f"{rough}samples a second, by the number of workers".capitalize(): _curve(known, found),
