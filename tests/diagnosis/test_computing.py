@@ -30,8 +30,9 @@ for step in range(1000):
     deep = self.encode(seen)
     for i in range(1000):
         total += i * 0.5
+    alike = seen @ seen.t()
 """
-NEAR, EDGES, CHOSEN, CELL, BACKWARD, STEP, PAIRS, FAR, DEEP, TOTAL = 3, 4, 6, 7, 8, 9, 10, 11, 12, 14
+NEAR, EDGES, CHOSEN, CELL, BACKWARD, STEP, PAIRS, FAR, DEEP, TOTAL, PRODUCT = 3, 4, 6, 7, 8, 9, 10, 11, 12, 14, 15
 ENTRY = Operand("seen[i]", "float32 [8]", 32, 8, False, 4711, same_run=(0, 100), same_step=(0, 100))
 ENTRIES = replace(ENTRY, name="seen", form="float32 [24, 8]", size=768, length=24, same_run=(100, 100))
 AGAIN = Operand("near", "float32 [900, 900]", 3_240_000, 900, False, 4712, same_run=(0, 0), same_step=(4, 4))
@@ -195,6 +196,17 @@ def test_something_much_larger_than_what_goes_in_is_named_with_the_lines_that_re
     deep = seen(DEEP, reads=(replace(rows, name="seen"),), writes=(replace(made, name="deep"),))
     assert found(deep, lines=(DEEP,)) == [], "what is called there may have weights"
     assert found(seen(PAIRS, writes=(made,)), lines=(PAIRS,)) == [], "nobody knows what goes in"
+    product = seen(PRODUCT, reads=(replace(rows, name="seen"),), writes=(replace(made, name="alike"),))
+    assert found(product, lines=(PRODUCT,)) == [], "a product is asked for what it makes"
+
+
+def test_something_large_that_is_not_made_in_each_step_is_periodic_work(found: Found) -> None:
+    rows = replace(ENTRIES, name="seen[:, None]", form="float32 [24, 1, 800]", size=76_800)
+    made = replace(AGAIN, name="pairs", form="float32 [24, 24, 800]", size=1_843_200, same_step=(0, 4))
+    pairs = seen(PAIRS, reads=(rows, replace(rows, name="seen")), writes=(made,))
+    now_and_then = replace(pairs, steps=1, runs=1)
+    (each,) = found(now_and_then, seen(FAR), lines=(PAIRS,), phase=Phase.VALIDATION)
+    assert each.cause == "periodic-work"
 
 
 def test_something_large_that_an_operator_makes_inside_is_named(found: Found) -> None:

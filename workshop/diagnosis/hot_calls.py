@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from workshop.diagnosis.samples import Observations
 from workshop.diagnosis.user_lines import Path, Place, place_of
-from workshop.diagnosis.watched_lines import carried, following, goes_round, needed, watched_line
+from workshop.diagnosis.watched_lines import carried, following, goes_round, multiplies, needed, watched_line
 from workshop.probe.observations import LargestMade, LineRuns, Operand
 from workshop.profiles.stacks import Frame
 
@@ -22,9 +22,6 @@ MANY_RUNS = 16
 
 SMALL_BYTES = 16384
 """What an operator of torch reads in about the time that it takes to call it, a microsecond or two."""
-
-NUMBER_BYTES = 16
-"""The largest number that is no row: a complex one."""
 
 TELLING_BYTES = 64
 """Bytes, at least, of what is no coincidence if it is the same again: more than a few numbers."""
@@ -139,8 +136,13 @@ class HotCall:
 
     @property
     def expands(self) -> bool:
-        """Whether it makes something much larger than all that goes into it, of which nothing is unknown."""
-        return bool(self.given_bytes) and self.largest.size > MUCH * self.given_bytes and self.is_plain
+        """Whether it makes something much larger than all that goes into it, of which nothing is unknown.
+
+        What a matrix product makes is no more than what it is called for.
+        """
+        is_product = isinstance(self.largest, Operand) and multiplies(*self.place)
+        is_larger = bool(self.given_bytes) and self.largest.size > MUCH * self.given_bytes
+        return is_larger and not is_product and self.is_plain
 
     @property
     def is_plain(self) -> bool:
@@ -190,9 +192,12 @@ class HotCall:
 
     def _has_rows(self, operand: Operand) -> bool:
         """Whether it reads a row of this in a run or, of one with another number of rows than it has turns, more."""
-        is_known = self.is_run_often or operand in self.entries
-        least = NUMBER_BYTES if is_known else TELLING_BYTES
-        return bool(operand.length and operand.memory) and self._size(operand) > least
+        if not operand.length or not operand.memory:
+            return False
+        if not self.is_run_often and operand not in self.entries:
+            return self._size(operand) > TELLING_BYTES
+        row = _shape(operand)[0 if self.is_run_often else 1 :]
+        return any(length not in ("", "1") for length in row)
 
     @property
     def row_of(self) -> tuple[Operand, Operand] | None:
@@ -236,9 +241,14 @@ def _is_data(operand: Operand) -> bool:
     return operand.size > 0 and operand.form not in ("str", "bytes", "NoneType", "bool")
 
 
+def _shape(operand: Operand) -> list[str]:
+    """Return the lengths along each dimension of a tensor or an array: [""] for a single number."""
+    return operand.form.partition("[")[2].rstrip("]").split(", ")
+
+
 def _is_entry(part: Operand, whole: Operand) -> bool:
     """Whether it is one row or entry of something: of a tensor, one that is as long along all other dimensions."""
-    shapes = [each.form.partition("[")[2].rstrip("]").split(", ") for each in (part, whole)]
+    shapes = [_shape(part), _shape(whole)]
     is_row = not whole.memory or shapes[0] in (shapes[1][1:] or [""], ["1", *shapes[1][1:]])
     return part.name.startswith(f"{whole.name}[") and whole.length > 0 and is_row
 

@@ -22,6 +22,8 @@ GROWS = ("append", "extend", "add", "insert", "appendleft")
 OPERATORS = ("torch", "numpy")
 """The libraries whose functions have no weights but those that they are given."""
 
+PRODUCTS = ("matmul", "mm", "bmm", "baddbmm", "addmm", "einsum", "outer", "cdist")
+
 LOOPS = (ast.For, ast.AsyncFor, ast.While)
 COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 
@@ -152,6 +154,16 @@ def goes_round(path: str, line: int) -> bool:
         any(isinstance(each, COMPREHENSIONS) for argument in call.args for each in ast.walk(argument))
         for call in ast.walk(statement_of(path, line) or ast.Pass())
         if isinstance(call, ast.Call) and _is_way(call.func) and ast.unparse(call.func).partition(".")[0] not in known
+    )
+
+
+@cache
+def multiplies(path: str, line: int) -> bool:
+    """Return whether a statement is a product of matrices."""
+    return any(
+        isinstance(getattr(node, "op", None), ast.MatMult)
+        or (isinstance(node, ast.Call) and ast.unparse(node.func).rpartition(".")[2] in PRODUCTS)
+        for node in ast.walk(statement_of(path, line) or ast.Pass())
     )
 
 

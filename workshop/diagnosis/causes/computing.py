@@ -42,6 +42,8 @@ def wasteful_calls(timeline: Timeline, samples: list[StepSample]) -> tuple[list[
     samples = [each for each in samples if each.phase != Phase.DATA_WAIT or each.is_own]
     for path, call in calls.paths([(each.path, each.weight_s) for each in samples]):
         waste = _waste_of(timeline, call)
+        if waste is Waste.LARGE and not calls.is_in_each_step(path[-1]):
+            continue  # how often it is made counts for more
         if waste is None:
             continue
         within = _group(timeline, calls, call, waste, samples)

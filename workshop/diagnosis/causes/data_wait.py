@@ -71,9 +71,10 @@ def data_wait_findings(measurement: Measurement) -> list[Finding]:
     settings = [each for each in _other_settings(loading) if each.gain >= MIN_GAIN]
     if settings and settings[0].gain > EQUALLY_GOOD and _distorts(settings[0], loading):
         return settings
-    dominates = any(each.share > MAIN_SHARE * loading.share for each in lines)  # else more workers help all lines
-    first = max((each.gain for each in lines), default=1.0)
-    return [*lines, *(each for each in settings if each.gain < first)] if dominates else settings or lines
+    if any(each.share > MAIN_SHARE * loading.share for each in lines):  # else more workers help all lines
+        first = max(each.gain for each in lines)
+        settings = [each for each in settings if each.gain < first]
+    return [*lines, *settings]
 
 
 def _lines(loading: Loading) -> list[Finding]:
