@@ -428,7 +428,7 @@ CLAIMS = {
     "mixed-precision": Claim("`compare`: autocast and GradScaler are the same work twice", mixed_precision, True),
     "accumulated": Claim("`compare`: so are steps of three batches, where an epoch has eight", accumulated, True),
     "cuda-graphs": Claim(
-        "`measure`: small layers are faster as a CUDA graph, and it says why layers that wait cannot be recorded",
+        "`measure`: small layers are faster as a CUDA graph; of layers that wait, it says why not",
         graphs,
     ),
     "emptied-cache": Claim("`measure` says that memory is given back to the GPU in each step", emptied_cache),
