@@ -9,7 +9,7 @@ import torch
 from workshop.diagnosis.samples import read_observations
 from workshop.probe.event_file import EventFile
 from workshop.probe.messages import AsItIs, KeepBatches
-from workshop.probe.trials.recorded_graphs import GraphRecordings
+from workshop.probe.trials.graph_recordings import GraphRecordings
 
 
 def train(watcher: GraphRecordings, steps: int) -> int:
