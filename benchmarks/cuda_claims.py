@@ -332,6 +332,55 @@ def measured_step(place: Place) -> Found:
     return Found(says, abs(off) <= 0.03, {"measured_ms": measured_ms, "alone_ms": alone_ms})
 
 
+LAYERS = """
+import torch
+from torch import nn
+
+device = torch.device("{device}")
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layers = nn.ModuleList(nn.Linear(64, 64) for _ in range(60))
+
+    def forward(self, x):
+        for layer in self.layers:
+            x = torch.relu(layer(x)) + x
+        {planted}
+        return x
+
+model = Net().to(device)
+optimizer = torch.optim.SGD(model.parameters(), lr=1e-6)
+x = torch.randn(32, 64, device=device)
+for step in range(1_000_000):
+    optimizer.zero_grad()
+    model(x).square().mean().backward()
+    optimizer.step()
+"""
+
+
+def graphs(place: Place) -> Found:
+    """Have `workshop measure` try a CUDA graph of many small layers, and of the same layers with a wait among them."""
+    says, met = list[str](), list[bool]()
+    for planted in ("pass", "x = x if x.sum().item() < 1e9 else -x"):
+        script = place.script("layers.py", LAYERS.format(device=place.device, planted=planted))
+        found = place.workshop("measure", "--seconds", 4, "--no-headroom", script)
+        tried = next((each for each in found["trials"] if each["name"] == "cuda-graphs"), None)
+        says.append("not tried" if tried is None else tried["error"] or f"{tried['gain']:.2f}x; {tried['results']}")
+        can_be_recorded = planted == "pass"
+        is_right = tried is not None and bool(tried["error"]) is not can_be_recorded and not found["crash"]
+        met.append(is_right and (not can_be_recorded or tried["gain"] > 1))
+    return Found("; ".join(says), all(met))
+
+
+def emptied_cache(place: Place) -> Found:
+    """Empty the allocator's cache in each step, and see whether `workshop measure` says what comes of it."""
+    script = resnet(place, "torch.cuda.empty_cache()")
+    notes = place.workshop("measure", "--seconds", 4, "--no-headroom", script)["notes"]
+    said = [each for each in notes if "gave memory back to the GPU" in each]
+    return Found(said[0] if said else "nothing is said", bool(said), {"notes": notes})
+
+
 def two_ranks(place: Place) -> Found:
     """Let two ranks train where there is one GPU."""
     config = place.script("config.py", replace(config_of(find_part("part10"), None), max_epochs=1).to_source())
@@ -378,6 +427,10 @@ CLAIMS = {
     "compiled": Claim("`check part3` accepts torch.compile", checked("part3", compiled, 0), True),
     "mixed-precision": Claim("`compare`: autocast and GradScaler are the same work twice", mixed_precision, True),
     "accumulated": Claim("`compare`: so are steps of three batches, where an epoch has eight", accumulated, True),
+    "cuda-graphs": Claim(
+        "`measure`: small layers are faster as a CUDA graph; of layers that wait, it says why not", graphs, True
+    ),
+    "emptied-cache": Claim("`measure` says that memory is given back to the GPU in each step", emptied_cache, True),
     "measured-step": Claim("`measure`: a step takes as long as without it, within 3 %", measured_step),
     **MEMORY,
     **SCRIPTS,

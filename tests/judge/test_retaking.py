@@ -618,6 +618,35 @@ def test_a_loop_whose_steps_take_three_of_eight_batches(text: str, steps: int, t
     assert differences(original, candidate) == []
 
 
+LOADS_AHEAD = SUMMED.replace("enumerate(loader, 1)", "enumerate(ahead(loader), 1)")
+LOADS_AHEAD = f"""
+def ahead(loader):
+    batches = iter(loader)
+    coming = next(batches, None)
+    while coming is not None:
+        present, coming = coming, next(batches, None)
+        yield present
+
+{LOADS_AHEAD}"""
+
+
+@pytest.mark.parametrize(("new", "old"), [(LOADS_AHEAD, SUMMED), (SUMMED, LOADS_AHEAD), (LOADS_AHEAD, LOADS_AHEAD)])
+def test_a_loop_that_loads_ahead_goes_on_as_before(new: str, old: str, tmp_path: Path) -> None:
+    """The batch that it trains on came in the step before, and it counts those of an epoch."""
+    with run(new.replace("SEED", "2"), tmp_path, "new") as new_run:
+        new_run.epoch()
+        new_run.alike = alike(Ledger.of(new_run.folder).steps)
+        samples = [new_run.epoch(Proceed(1)).sample for _ in range(2)]
+    with run(old.replace("SEED", "3"), tmp_path, "old") as old_run:
+        old_run.epoch()
+        for sample in samples:
+            old_run.epoch()
+            assert sample
+            assert is_the_same(old_run.recompute(Path(sample)))
+        old_run.epoch()
+    assert [len(step.forwards) for step in Ledger.of(old_run.folder).steps] == [3, 3, 2] * 4
+
+
 def test_a_scale_that_grows_sooner_is_another_setting(tmp_path: Path) -> None:
     both = retaken_scaled(SUMMED.replace("growth_interval=3", "growth_interval=1"), SUMMED, tmp_path)
     assert [each.kind for each in differences(*both)] == [OptimizerReason.OTHER_SETTING]

@@ -12,6 +12,7 @@ from conftest import Run
 from workshop.errors import WorkshopError
 from workshop.memory.memory_diagnosis import MemoryDiagnosis
 from workshop.memory.snapshot_file import is_snapshot, read_snapshot
+from workshop.probe.observations import AllocatorUse
 
 MIB = 2**20
 
@@ -208,3 +209,17 @@ def test_the_command(workshop: Run, write: Any, tmp_path: Path) -> None:
     broken = workshop("memory", "text.pickle")
     assert (broken.returncode, broken.stdout) == (2, "")
     assert broken.stderr.count("\n") == 1
+
+
+def test_what_the_allocator_has_taken_from_the_device_and_given_back(write: Any) -> None:
+    """As where each step empties the cache, and small blocks keep large segments."""
+    made, let_go = event("alloc", 300, 40, 0), event("free_completed", 300, 40, 0)
+    step = [event("segment_alloc", 300, 2000, 0), made, let_go, event("segment_free", 300, 2000, 0)]
+    measured = read_snapshot(write(snapshot([*RECORD, *step * 5])))
+    allocator = MemoryDiagnosis(measured).peaks[0].memory.allocator
+    assert allocator == AllocatorUse((34 + 6 + 2000) * MIB, (35 + 40) * MIB, returned=4, retries=0)
+    assert measured.notes[1] == (
+        "The allocator of cuda:0 gave memory back to the GPU 4 times in all; it has 2.0 GiB reserved, of which at most "
+        "0.1 GiB were allocated at a time."
+    )
+    assert len(read_snapshot(write(snapshot(RECORD))).notes) == 1, "what is there is in use"

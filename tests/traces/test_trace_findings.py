@@ -2,7 +2,8 @@
 
 from typing import Any
 
-from made_traces import event, launched
+import pytest
+from made_traces import event, function, launched
 
 from workshop.traces.trace_findings import TraceCause, TraceFinding, all_clear, findings
 
@@ -43,3 +44,24 @@ def test_only_what_could_have_cost_time_is_an_all_clear(trace: Any) -> None:
     found = trace(event("cpu_op", "aten::mm", 0, 10), event("cpu_op", "aten::add", 10, 10))
     assert "costs much" in all_clear({0: found})
     assert "costs much" not in all_clear({0: trace(event("user_annotation", "ProfilerStep#1", 0, 10))})
+
+
+def test_graphs_that_are_recorded_anew_are_counted_and_named(trace: Any) -> None:
+    """Three recordings of 100 µs each, from the beginning of the capture to the graph."""
+    steps = [
+        (
+            function("torch/cuda/graphs.py(88): capture", start, 100, "train.py:8"),
+            event("cuda_runtime", "cudaStreamBeginCapture", start, 5, correlation=-1),
+            event("cuda_runtime", "cudaGraphInstantiateWithFlags", start + 50, 50, correlation=-1),
+            event("cuda_driver", "cuGraphInstantiateWithFlags", start + 60, 20, correlation=-1),
+            *launched("gemm", (start + 110, 5), (start + 120, 80)),
+        )
+        for start in (0, 300, 600)
+    ]
+    found = by_topic(trace(*steps))["recorded graphs"]
+    assert (found.figures["count"], found.table) == (3, "lines")
+    assert found.figures["part"] == pytest.approx(300 / 800)
+    assert "CUDA graphs are recorded, 3 of them, most in train.py:8; each is" in found.text
+    lone = [event("cuda_runtime", "hipGraphInstantiate", 50, 200, correlation=-1), *launched("gemm", (0, 5), (10, 600))]
+    assert by_topic(trace(*lone))["recorded graphs"].figures["part"] == pytest.approx(200 / 610)
+    assert "recorded graphs" not in by_topic(trace(*launched("gemm", (0, 5), (10, 600))))

@@ -5,13 +5,14 @@ import time
 from dataclasses import replace
 
 from workshop.diagnosis.findings import MIN_SHARE_OF_STEP
+from workshop.diagnosis.headrooms import Headrooms
 from workshop.diagnosis.loading import Loading, other_workers
 from workshop.diagnosis.measurement import Measurement, Note, NoteKind
 from workshop.diagnosis.samples import Observations, observations_of
 from workshop.diagnosis.timeline import Timeline
 from workshop.diagnosis.traced_lines import traced_lines
 from workshop.diagnosis.watched_lines import lines_to_watch, loading_to_watch
-from workshop.probe.cause import FirstLook, Moment, TriedCause
+from workshop.probe.cause import FirstLook, Half, Moment, TriedCause
 from workshop.probe.loader_settings import LoaderSettings
 from workshop.probe.messages import (
     AsItIs,
@@ -365,9 +366,11 @@ def _wait_for_validation(run: StagedRun, stage: SetStage, seconds: float) -> Non
 def _look_at(found: Measurement) -> FirstLook:
     steps, observations = found.steps, found.observations
     validations = [each for each in observations.iterated if not each.training]
+    launches = Headrooms(found).known.get(Half.LAUNCHES)
     return FirstLook(
         found.circumstances,
         settings=observations.settings,
         operations=max((each.operations for each in observations.backward_passes), default=0),
         validations_s=steps.wall_s / max(sum(steps.began_s <= each.t <= steps.ended_s for each in validations), 1),
+        launch_headroom=launches.gain if launches else math.inf,
     )

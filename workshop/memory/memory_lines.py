@@ -263,6 +263,7 @@ class DevicePeak:
             ],
             "allocator_bytes": self.memory.allocator_bytes,
             "followed_bytes": self.memory.followed_bytes,
+            "allocator": self.memory.allocator and vars(self.memory.allocator),
             "kinds": self.kinds,
             "largest": next((vars(each) for each in self.largest_lines), None),
             "largest_lines": [vars(each) for each in self.largest_lines],

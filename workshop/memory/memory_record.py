@@ -6,8 +6,10 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from workshop.probe import wire
+from workshop.probe.allocator_use import said_of
 from workshop.probe.event_file import why_lost
 from workshop.probe.memory.memory_notes import (
+    FIRST_STEPS,
     AttributeObjects,
     HeldObject,
     HeldObjects,
@@ -21,7 +23,7 @@ from workshop.probe.memory.memory_notes import (
     WideItems,
     WorkerContainers,
 )
-from workshop.probe.observations import LoaderIterated, LoaderMade, WireFrame
+from workshop.probe.observations import AllocatorUse, LoaderIterated, LoaderMade, WireFrame
 
 
 @dataclass
@@ -67,6 +69,23 @@ class MemoryRecord:
     def training(self) -> list[MemorySegment]:
         """The steps that were recorded."""
         return [each for each in self.segments if each.name == SegmentName.TRAINING]
+
+    @property
+    def of_allocators(self) -> list[str]:
+        """A sentence for each CUDA device whose allocator keeps much without use, or gives memory back often."""
+        uses, said = defaultdict[str, list[tuple[int, AllocatorUse]]](list), list[str]()
+        for each in self.segments:
+            for of in each.devices:
+                if of.allocator:
+                    uses[of.device].append((each.step, of.allocator))
+        for device, of_steps in uses.items():
+            steps, use = 0, of_steps[-1][1]
+            if settled := [each for each in of_steps if each[0] >= FIRST_STEPS]:
+                (first, before), (last, after) = settled[0], settled[-1]
+                steps, use = last - first, after.since(before)
+            if says := said_of(use, steps):
+                said.append(f"The allocator of {device} {says}.")
+        return said
 
     @property
     def failed(self) -> MemorySegment | None:

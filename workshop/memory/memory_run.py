@@ -153,6 +153,7 @@ def _measured(run: StagedRun, host: HostWatch, reports: list[StepReport], script
         notes.append(f"Part of what the script did could not be recorded: {record.lost}.")
     if record.last is None and not run.interrupted:
         notes.append("The script ended before holders were looked for; let it train for longer.")
+    notes += record.of_allocators
     return MeasuredMemory(
         record=record,
         host=host.without([look for each in records.values() for look in each.probe_looks]),

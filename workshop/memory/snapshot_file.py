@@ -6,7 +6,7 @@ since, and with what was freed. So it is known also where the record begins in t
 """
 
 import pickle
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate
@@ -26,7 +26,7 @@ from workshop.probe.memory.memory_notes import (
     TensorRow,
     TensorsOfDevice,
 )
-from workshop.probe.observations import WireFrame
+from workshop.probe.observations import AllocatorUse, WireFrame
 from workshop.probe.user_code import is_user_code
 
 SUFFIXES = (".pickle", ".pkl")
@@ -35,6 +35,9 @@ WRITES_ONE = "torch.cuda.memory._dump_snapshot writes one"
 
 ALLOCATES, FREES, FAILS = "alloc", "free_completed", "oom"
 """The events of a record in which memory is taken and given back, and that of an allocation that has failed."""
+
+RESERVES, RETURNS = ("segment_alloc", "segment_map"), ("segment_free", "segment_unmap")
+"""The events in which the allocator takes memory from the device, and gives it back."""
 
 NOTE = (
     "This is a snapshot of torch: it says where memory was allocated, but not what for, nor who holds it. So no causes "
@@ -72,7 +75,8 @@ def read_snapshot(path: Path) -> MeasuredMemory:
     record = MemoryRecord(stacks=list(stacks), segments=moments)
     events = sum(len(each.events) for each in histories)
     seconds = max(each.devices[0].curve[-1][0] for each in moments)
-    notes = (NOTE.format(events=events, seconds=seconds), *filter(None, map(_went_on, histories)))
+    went_on = filter(None, map(_went_on, histories))
+    notes = (NOTE.format(events=events, seconds=seconds), *went_on, *record.of_allocators)
     return MeasuredMemory(record, HostWatch(), [], None, [], notes=notes, is_followed=False)
 
 
@@ -141,6 +145,10 @@ class _History:
     device: int
     events: Sequence[dict[str, Any]]
     at_end: dict[int, _Block]
+    reserved: Sequence[int]
+    """What the allocator had taken from the device, in bytes, before the first event and after each."""
+    returned: int
+    """How often it has given something back, and has taken more later."""
 
     @property
     def failures(self) -> list[int]:
@@ -159,19 +167,35 @@ class _History:
 
 def _histories(snapshot: dict[str, Any]) -> Iterator[_History]:
     at_end: dict[int, dict[int, _Block]] = defaultdict(dict)
+    reserved = Counter[int]()
     for segment in snapshot["segments"]:
-        address = _size(segment["address"])
+        address, device = _size(segment["address"]), _size(segment["device"])
         for block in segment["blocks"]:
             if block["state"].startswith("active"):
                 size = _size(block.get("requested_size", block["size"]))
                 stack, kind = _origin(block.get("frames") or ())
                 kind = kind if stack else TensorKind.EARLIER
-                at_end[_size(segment["device"])][block.get("address", address)] = _Block(size, stack, kind)
+                at_end[device][block.get("address", address)] = _Block(size, stack, kind)
             address += _size(block["size"])
+            reserved[device] += _size(block["size"])
     traces = dict(enumerate(snapshot["device_traces"]))
     for device in sorted(traces.keys() | at_end.keys()):
-        events = [each for each in traces.get(device, ()) if each["action"] in (ALLOCATES, FREES, FAILS)]
-        yield _History(device, events, at_end[device])
+        recorded = traces.get(device, ())
+        events = [each for each in recorded if each["action"] in (ALLOCATES, FREES, FAILS)]
+        yield _History(device, events, at_end[device], *_reserved(recorded, reserved[device]))
+
+
+def _reserved(recorded: Sequence[dict[str, Any]], at_end: int) -> tuple[list[int], int]:
+    """Return the `reserved` and the `returned` of a history."""
+    found, reserved, returned, takes_more = list[int](), at_end, 0, False
+    for each in reversed(recorded):
+        if each["action"] in RESERVES:
+            reserved, takes_more = reserved - _size(each["size"]), True
+        elif each["action"] in RETURNS:
+            reserved, returned = reserved + _size(each["size"]), returned + takes_more
+        elif each["action"] in (ALLOCATES, FREES, FAILS):
+            found.append(reserved)
+    return [reserved, *reversed(found)], returned
 
 
 def _moment(history: _History, stacks: dict[tuple[WireFrame, ...], int]) -> MemorySegment:
@@ -184,7 +208,15 @@ def _moment(history: _History, stacks: dict[tuple[WireFrame, ...], int]) -> Memo
     blocks, device = _allocated(history, peak), f"cuda:{history.device}"
     first_us = _size(events[0].get("time_us", 0)) if events else 0
     times_s = [0.0, *((_size(each.get("time_us", first_us)) - first_us) / 1e6 for each in events)]
-    of_device = TensorsOfDevice(device, sizes[peak], sizes[-1], None, sizes[peak], _curve(times_s, sizes, peak))
+    of_device = TensorsOfDevice(
+        device=device,
+        peak_bytes=sizes[peak],
+        end_bytes=sizes[-1],
+        allocator_bytes=None,
+        followed_bytes=sizes[peak],
+        curve=_curve(times_s, sizes, peak),
+        allocator=AllocatorUse(history.reserved[peak], sizes[peak], history.returned, retries=0),
+    )
     return MemorySegment(
         t=times_s[peak],
         pid=0,

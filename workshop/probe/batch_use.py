@@ -74,12 +74,18 @@ class BatchUse:
         self._shapes[source] = shapes
         self._recent.append(_Batch(next(self._number), [_weak(leaf) for leaf in leaves], places, address))
 
-    def use(self, tensor: torch.Tensor) -> None:
-        """Note the batch that this tensor, or one with the same values, comes from."""
+    def load_meanwhile(self, batch: Any, source: int) -> None:
+        """Note a batch that was handed out while recorded steps are taken: a loop that loads ahead gets its own."""
+        if not self.is_plain:
+            self.last = self.last_of[source] = batch
+
+    def use(self, tensor: torch.Tensor, keeps: bool = False) -> None:
+        """Note the batch that this tensor, or one with the same values, comes from; it `keeps` that for this step."""
         for batch in reversed(tuple(self._recent)):
             if any(is_same(leaf(), tensor) for leaf in batch.leaves if isinstance(leaf, ref)):
                 if not _has(self.of_step, batch):
                     self.of_step.append(batch)
+                    self.kept += [leaf() if isinstance(leaf, ref) else leaf for leaf in batch.leaves] * keeps
                 return
 
     def copy(self, tensor: torch.Tensor, result: torch.Tensor) -> None:

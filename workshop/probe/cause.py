@@ -3,6 +3,7 @@
 Nothing here needs torch. The causes that are tried are declared in the files of `workshop.probe.trials`.
 """
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum, IntEnum, StrEnum, auto
@@ -99,6 +100,8 @@ class FirstLook:
     """The number of operations of the largest backward pass."""
     validations_s: float = 0.0
     """Seconds from one validation to the next."""
+    launch_headroom: float = math.inf
+    """The speedup that fewer calls of operators can bring at most; infinite if it is not known."""
 
 
 @dataclass(frozen=True)

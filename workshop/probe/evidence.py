@@ -88,8 +88,10 @@ class EvidenceRecorder(Listener):
     def on_batch(self, batch: Any) -> None:
         """Remember the batch, and the random states as it comes."""
         self.training.in_validation = not self.training.trains()
-        if not self.talk.retaking and not self.training.in_validation:
-            loading = self.hooks.loading
+        loading = self.hooks.loading
+        if self.talk.retaking and not self.training.in_validation:
+            self.epoch.batches.load_meanwhile(batch, loading.source)
+        elif not self.training.in_validation:
             self.epoch.load(batch, self.hooks.clock.is_training_thread(), loading.source, loading.address)
 
     def on_copy(self, tensor: torch.Tensor, result: torch.Tensor) -> None:

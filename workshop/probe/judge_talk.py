@@ -120,9 +120,9 @@ class JudgeTalk:
 
     def _has_retaken(self, retaking: Retaking) -> bool:
         """Return whether a recorded step has been taken as often as needed; then send what came of it."""
-        if retaking.result is None:
+        if not retaking.is_over:
             return False
-        self._judge.send(retaking.result)
+        self._judge.send(retaking.told)
         self._epoch.retaken += retaking.attempts
         self.retaking = None
         return True

@@ -134,9 +134,10 @@ class NotedEpoch:
 
     def look_for_batch(self, tensors: list[torch.Tensor]) -> None:
         """Note which batch these tensors come from: in the step that is recorded, and in the first of an epoch."""
-        if not self.steps or self.recorder.wants(len(self.steps)):
+        is_recorded = self.recorder.wants(len(self.steps))
+        if not self.steps or is_recorded:
             for each in tensors:
-                self.batches.use(each)
+                self.batches.use(each, keeps=is_recorded)
 
     def put_out(self, output: torch.Tensor) -> None:
         """Note what a module that is trained has made."""

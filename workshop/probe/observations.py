@@ -1,6 +1,6 @@
 """What the processes of a watched script note in files in the run's folder, beside what they send."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import TypeAlias
 
@@ -227,6 +227,24 @@ class LargestMade(Event):
     """Such as "float32 [24, 8]"."""
     size: int
     """In bytes."""
+
+
+@dataclass(frozen=True)
+class AllocatorUse:
+    """What the allocator of a CUDA device has, and what it has done so far, or in some time."""
+
+    reserved_bytes: int
+    """What it has taken from the device, and keeps."""
+    allocated_bytes: int
+    """The most of it that was allocated at a time."""
+    returned: int
+    """How often it has given memory back to the device, as `empty_cache` has it do."""
+    retries: int
+    """How often it has found too little left, and has given back all that it could before it asked again."""
+
+    def since(self, before: "AllocatorUse") -> "AllocatorUse":
+        """Return the same, but with how often since then."""
+        return replace(self, returned=self.returned - before.returned, retries=self.retries - before.retries)
 
 
 @dataclass(frozen=True)

@@ -30,34 +30,58 @@ class Retaking:
         self._stepped: set[nn.Parameter] = set()
         self.step: RetakenStep  # of the present attempt; nothing is asked of it once there is a result
         self._attempt: StepToTake
-        self._tries_left = 0  # of the present attempt
+        self._tries_left = 0  # of the present attempt, or of steps that are taken until the epoch is over
+        self._other_passes = epoch.other_passes
+        self._to_the_end = self._other_passes > 0 and not epoch.batches.is_plain
+        self._source: Any = None  # the iterator of a DataLoader whose epoch has to come to its end
         self.attempts = 0  # that were begun
         self.result: Recomputation | None = None  # of all attempts; None while they last
+        self.is_over = False  # there is a result, and an epoch that has begun meanwhile is at its end
         self._next()
+        self._go_on()
 
     def _next(self, taken: Taken | None = None) -> None:
-        """Begin the next attempt, given what came of the one before, or gather the result."""
+        """Go on to the next attempt, given what came of the one before, or gather the result."""
         try:
-            attempt = self._attempts.send(taken) if taken else next(self._attempts)
+            self._attempt = self._attempts.send(taken) if taken else next(self._attempts)
         except StopIteration as end:
-            self.result = replace(end.value, attempts=self.attempts)
+            self.result = end.value
         except Exception as error:  # as of a record that cannot be read
-            self.result = Recomputation(error=f"{type(error).__name__}: {error}", attempts=self.attempts)
-        else:
-            self._attempt, self._tries_left = attempt, self._epoch.other_passes
-            self._try()
-        self._hooks.audience.handover = None if self.result else self
+            self.result = Recomputation(error=f"{type(error).__name__}: {error}")
+        self._tries_left = self._other_passes
 
-    def _try(self) -> None:
-        """Have the loop take the present attempt in its next step."""
-        self.attempts += 1
-        self._stepped = set()
-        self.step = RetakenStep(self._attempt, self._training.state(), self._epoch.batches)
+    def _go_on(self) -> None:
+        """Have the loop take the present attempt in its next step, or leave it alone if all is over."""
+        ends = self._source is None or self._hooks.loading.epochs.is_over(self._source) or not self._tries_left
+        self.is_over = self.result is not None and ends
+        self._hooks.audience.handover = None if self.is_over else self
+        if not self.is_over:
+            self.attempts += 1
+            self._stepped = set()
+            self.step = RetakenStep(self._attempt, self._training.state(), self._epoch.batches)
+
+    @property
+    def told(self) -> Recomputation:
+        """The result, with the number of attempts; it is asked for once all is over."""
+        assert self.result
+        return replace(self.result, attempts=self.attempts)
 
     def batch(self, iterator: Any) -> Any:
-        """Return the batch that a DataLoader hands out; None for its own."""
-        is_of_training = self._training.trains() and self._hooks.clock.is_training_thread()
-        return self.step.batch(batches_yielded(iterator) > 0, self._hooks.loading.source) if is_of_training else None
+        """Return the batch that a DataLoader hands out; None for its own.
+
+        A loop that loads ahead goes to the end of its epochs: its steps may depend on how many batches it has had.
+        """
+        epochs, has_begun = self._hooks.loading.epochs, batches_yielded(iterator) > 0
+        if not (self._training.trains() and self._hooks.clock.is_training_thread()):
+            return None
+        if self._to_the_end:
+            self._source = iterator
+            if epochs.is_over(iterator):
+                return None
+        batch = self.step.batch(has_begun, self._hooks.loading.source)
+        if self._to_the_end and batch is not None:
+            epochs.replaced(iterator)
+        return batch
 
     def inputs(self, module: nn.Module, inputs: tuple[Any, ...], options: dict[str, Any]) -> Any:
         """Return what a model is called with, as a tuple and a dictionary; None for what it has."""
@@ -86,8 +110,8 @@ class Retaking:
         if not self._stepped >= self._epoch.last_stepped:
             return
         taken = self.step.end()
-        if self.step.has_other_passes and self._tries_left:
+        if self.result or (self.step.has_other_passes and self._tries_left):
             self._tries_left -= 1
-            self._try()
         else:
             self._next(taken)
+        self._go_on()

@@ -17,7 +17,8 @@ from workshop.traces.trace import Mask, Trace, once
 
 BACKWARD = r"autograd::engine::evaluate_function"
 COMPILED = (
-    r"Torch-Compiled Region|## Call CompiledFxGraph|CompiledFunction$|torch/_functorch/_aot_autograd/|torch/_inductor/"
+    r"Torch-Compiled Region|## Call CompiledFxGraph|CompiledFunction$|"
+    r"torch/_functorch/_aot_autograd/runtime_wrappers|torch/_inductor/"
 )
 """The names of the annotations, operators and functions inside of which code of torch.compile runs."""
 

@@ -10,8 +10,10 @@ from typing import Any
 from workshop.probe.phases import Phase
 from workshop.terminal import cut
 from workshop.traces import breakdown, memory
+from workshop.traces.intervals import union
 from workshop.traces.path import of_typical_step
 from workshop.traces.path.dependencies import COMMUNICATION, DATA, KINDS, UNKNOWN
+from workshop.traces.recorded_graphs import recorded_graphs
 from workshop.traces.steps import stragglers, traced_steps
 from workshop.traces.trace import DATA_WAIT, Trace
 from workshop.traces.trace_files import Rank
@@ -44,6 +46,11 @@ class TraceCause(Enum):
     UNKNOWN_LAUNCH = "unknown", _IDLE + "before kernels whose launch is not in the trace, so the cause is not known"
     NO_LAUNCHES = "unknown", f"{UNKNOWN_LAUNCH[1]}; record the CPU, too"
     AFTER = "after", _IDLE + "after its last kernel; see what the CPU does from then on"
+    RECORDED_GRAPHS = (
+        "recorded graphs",
+        "for {part:.0%} of the time, CUDA graphs are recorded, {count} of them{where}; each is of one shape of "
+        "its inputs",
+    )
     COMMUNICATION = "communication", "{hidden:.0f}% of the communication is hidden under computation; {exposed} are not"
     PAGEABLE_COPIES = (
         "copies",
@@ -178,6 +185,12 @@ def _device(trace: Trace, whole_us: float) -> Iterator[TraceFinding]:
         part = idle_s[cause.topic] / sum(idle_s.values())
         table = ("steps" if traced_steps(trace) else "temporal") if cause.topic in outside else "idle"
         yield TraceFinding(cause, idle * part, table, {"idle": idle, "part": part})
+    graphs = recorded_graphs(trace)
+    if graphs.most_in:
+        part = union(graphs.start, graphs.end).length / 1e3 / whole_us
+        where = f", most in {graphs.most_in.name}" if graphs.most_in.file else ""
+        figures = {"part": part, "count": len(graphs.start), "where": where}
+        yield TraceFinding(TraceCause.RECORDED_GRAPHS, part, "lines" if where else "temporal", figures)
     communication = breakdown.comm_comp(trace)
     if (hidden := communication["comp_comm_overlap_pctg"]) is not None:
         exposed_us = communication["communication_time(us)"] * (1 - hidden / 100)

@@ -5,7 +5,7 @@ from enum import StrEnum
 from typing import TypeAlias
 
 from workshop.probe.events import Event
-from workshop.probe.observations import WireFrame
+from workshop.probe.observations import AllocatorUse, WireFrame
 
 
 class TensorKind(StrEnum):
@@ -125,6 +125,8 @@ class TensorsOfDevice:
     """The bytes over time, in seconds from the beginning of the segment; the peak is one of the points."""
     free_bytes: int = 0
     """What is free in the end, with what the allocator has in reserve, on a CUDA device; 0 on others."""
+    allocator: AllocatorUse | None = None
+    """What the allocator says in the end, or has done in a record of torch; None on a CPU."""
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import torch
 
+from workshop.probe.allocator_use import allocator_use
 from workshop.probe.memory.memory_notes import FIRST_STEPS, MAX_POINTS, Group, TensorKind, TensorRow, TensorsOfDevice
 from workshop.probe.memory.storage_lives import Life, StorageLives
 
@@ -155,6 +156,7 @@ class SegmentTable:
                     followed_bytes=followed,
                     curve=self._curve(peak),
                     free_bytes=_free_on(device),
+                    allocator=allocator_use(device),
                 )
             )
         return found
