@@ -431,7 +431,7 @@ NOTEBOOKS = [
                  data=pairs_of_sentences, cells="1-8"),
     PublicScript("diffusion", "diffusion, tqdm, !pip and %matplotlib", "huggingface/notebooks",
                  "examples/annotated_diffusion.ipynb", data=clothes_of_the_hub,
-                 edits=[("requests.get(url, stream=True).raw", "'_0.jpg'")]),
+                 edits=[("requests.get(url, stream=True).raw", "'_0.jpg'"), ("batch_size = 128", "batch_size = 8")]),
     PublicScript("accelerate", "vision, Accelerate's notebook_launcher", "huggingface/notebooks",
                  "examples/accelerate_examples/simple_cv_example.ipynb", data=pictures(["../../images"], 64, 256),
                  edits=[("pretrained=True", "pretrained=False"), ('("fp16", 42, 64)', '("no", 42, 8)')]),
