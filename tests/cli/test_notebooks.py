@@ -122,3 +122,11 @@ def test_lines_of_traces_are_of_the_cells(run: Run, tmp_path: Path) -> None:
     found = as_json(run("-m", "workshop", "trace", "--by", "line", "--json", "prof"))
     assert "cell 6 (In [17]), line 6" in json.dumps(found)
     assert "nn.functional.cross_entropy(model(x), y)" in json.dumps(found)
+
+
+@pytest.mark.slow
+def test_ranks_run_the_cells(run: Run, tmp_path: Path) -> None:
+    write(tmp_path / "train.ipynb", ["!pip install nothing\nimport os", "print(os.environ['RANK'])"])
+    done = run("-m", "workshop", "torchrun", "--nproc_per_node=2", "train.ipynb")
+    assert sorted(done.stdout.split()) == ["0", "1"], done.stderr
+    assert done.stderr.count("train.ipynb: not run: cell 1 (In [11]), line 1: !pip install nothing") == 1
