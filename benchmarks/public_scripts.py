@@ -1,14 +1,15 @@
-"""Forty public training scripts, each at a named commit, with its arguments and the data that is made for it.
+"""Forty public training scripts and thirteen notebooks, at named commits, with their arguments and made data.
 
-None of their code is here, and none of it is edited: whatever a script needs to be short, and to run without a GPU and
-a network, is in its arguments, its environment and its data. The packages that they need, beside those of the project
-with its extra `test`, are in `REQUIREMENTS`.
+None of their code is here, and none of a script is edited: whatever it needs to be short, and to run without a GPU and
+a network, is in its arguments, its environment and its data. Of a notebook, the cells that are exercises, or cannot run
+without a network, are left out, and what today's versions of packages no longer take is edited. The packages that they
+need, beside those of the project with its extra `test`, are in `REQUIREMENTS` and `OF_NOTEBOOKS`.
 """
 
 import json
 import random
 import struct
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -19,6 +20,11 @@ REQUIREMENTS = (
     "datasets diffusers einops einx evaluate gymnasium==0.29.1 jsonargparse[signatures] "
     "loguru matplotlib peft pytorch-ignite requests scikit-learn six tensorboard tensorboardX timm torch-einops-utils "
     "torch_geometric trl tyro wandb"
+)
+
+OF_NOTEBOOKS = (
+    "datasets einops fastcore fastprogress gymnasium imageio matplotlib mlxtend mnist1d requests scikit-learn seaborn "
+    "tensorboard timm torcheval torchinfo wasabi"
 )
 
 COMMITS = {
@@ -38,6 +44,15 @@ COMMITS = {
     "rixwew/pytorch-fm": "f74ad19771eda104e99874d19dc892e988ec53fa",
     "huggingface/trl": "f2cd57710ae345ea6428ae95363267fcf38a3dc8",
     "vwxyzjn/cleanrl": "fe8d8a03c41a7ef5b523e2e354bd01c363e786bb",
+    "bentrevett/pytorch-image-classification": "33c9cfdb9097bc65b5800c1996f199f0ba520888",
+    "fastai/course22p2": "df9323235bc395b5c2f58a3d08b83761947b9b93",
+    "huggingface/deep-rl-class": "ad16575105d3cc692db97a2b2a835b2ec7a7420e",
+    "huggingface/notebooks": "5068b1142e8ed1e691c8b1e9f98e4473ebe55790",
+    "karpathy/nn-zero-to-hero": "73c3fcc741f0ec104ca850b1fb0df90e7e8d4cde",
+    "mrdbourke/pytorch-deep-learning": "baa27b691617461c173ecf3439793cd8cde74e13",
+    "phlippe/uvadlc_notebooks": "0da8037c7abc32f478ff6142acceb72dbcf088ee",
+    "rasbt/deeplearning-models": "18e046926551378cd691fd871dda0f21dcd272ab",
+    "udlbook/udlbook": "a8fe82b5e155cb4f42415d2461ffa23224b1173b",
 }
 
 
@@ -61,6 +76,10 @@ class PublicScript:
     """Variables; `{root}` stands for the folder of the repository."""
     launcher: str = ""
     """What starts it, as `torchrun --nproc_per_node=2`; by default Python."""
+    cells: str = ""
+    """Of a notebook, those that are run; all of them with ""."""
+    edits: Sequence[tuple[str, str]] = ()
+    """Of a notebook, what is replaced in its cells, and by what."""
 
     @property
     def commit(self) -> str:
@@ -68,19 +87,19 @@ class PublicScript:
         return COMMITS[self.repository]
 
 
-def mnist(place: str, train: int = 6000, test: int = 500) -> Callable[[Path], None]:
-    """Make MNIST's four files of random digits, as torchvision reads them."""
+def mnist(place: str, train: int = 6000, test: int = 500, name: str = "MNIST") -> Callable[[Path], None]:
+    """Make the four files of MNIST, or of a set like it, of random digits, as torchvision reads them."""
 
     def make(folder: Path) -> None:
-        raw = folder / place / "MNIST" / "raw"
+        raw = folder / place / name / "raw"
         raw.mkdir(parents=True, exist_ok=True)
         draw = np.random.default_rng(0)
-        for name, count in (("train", train), ("t10k", test)):
+        for part, count in (("train", train), ("t10k", test)):
             images, labels = draw.integers(0, 256, (count, 28, 28)), draw.integers(0, 10, count)
             header = struct.pack(">IIII", 2051, count, 28, 28)
-            (raw / f"{name}-images-idx3-ubyte").write_bytes(header + images.astype(np.uint8).tobytes())
+            (raw / f"{part}-images-idx3-ubyte").write_bytes(header + images.astype(np.uint8).tobytes())
             header = struct.pack(">II", 2049, count)
-            (raw / f"{name}-labels-idx1-ubyte").write_bytes(header + labels.astype(np.uint8).tobytes())
+            (raw / f"{part}-labels-idx1-ubyte").write_bytes(header + labels.astype(np.uint8).tobytes())
 
     return make
 
@@ -220,6 +239,53 @@ def language_model(folder: Path) -> None:
     (folder / "texts" / "train.jsonl").write_text(rows)
 
 
+def names(folder: Path) -> None:
+    """Write names, one a line."""
+    draw = random.Random(0)
+    made = {"".join(draw.choices("abcdefghijklmnopqrstuvwxyz", k=draw.randint(3, 9))) for _ in range(5000)}
+    (folder / "names.txt").write_text("\n".join(sorted(made)))
+
+
+def clothes_of_the_hub(folder: Path) -> None:
+    """Write the data set of the name that a notebook loads from the hub, and a picture that it would fetch."""
+    from datasets import Dataset
+
+    pictures(["."], 1, 256)(folder)
+    (folder / "fashion_mnist").mkdir(exist_ok=True)
+    noise = np.random.default_rng(0).integers(0, 256, (2000, 28, 28)).astype(np.uint8)
+    columns = {"image": [Image.fromarray(each) for each in noise], "label": [each % 10 for each in range(2000)]}
+    made = Dataset.from_dict(columns)
+    made.to_parquet(folder / "fashion_mnist" / "train.parquet")
+    made.select(range(200)).to_parquet(folder / "fashion_mnist" / "test.parquet")
+
+
+def pairs_of_sentences(folder: Path) -> None:
+    """Write the data set and the model of the names that a notebook loads from the hub."""
+    from datasets import Dataset
+    from transformers import BertConfig, BertModel, BertTokenizerFast
+
+    words("made/text.txt", lines=2000)(folder)
+    lines = (folder / "made/text.txt").read_text().splitlines()
+    (folder / "glue" / "mrpc").mkdir(parents=True, exist_ok=True)
+    for part, some in (("train", lines), ("validation", lines[:200])):
+        columns = {"sentence1": some, "sentence2": some[::-1], "label": [each % 2 for each in range(len(some))]}
+        Dataset.from_dict({**columns, "idx": [*range(len(some))]}).to_parquet(folder / f"glue/mrpc/{part}.parquet")
+    config = "configs:\n- config_name: mrpc\n  data_files:\n"
+    parts = "".join(f"  - split: {part}\n    path: mrpc/{part}.parquet\n" for part in ("train", "validation"))
+    (folder / "glue" / "README.md").write_text(f"---\n{config}{parts}---\n")
+    vocabulary = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *"abcdefghij", *(f"##{each}" for each in "abcdefghij")]
+    (folder / "vocab.txt").write_text("\n".join(vocabulary))
+    BertTokenizerFast(str(folder / "vocab.txt")).save_pretrained(folder / "bert-base-uncased")
+    sizes = {"hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 128}
+    BertModel(BertConfig(vocab_size=len(vocabulary), **sizes)).save_pretrained(folder / "bert-base-uncased")
+
+
+def accuracy(folder: Path) -> None:
+    """Write the module that a notebook would fetch."""
+    text = "def accuracy_fn(y_true, y_pred):\n    return 100 * (y_true == y_pred).sum().item() / len(y_pred)\n"
+    (folder / "helper_functions.py").write_text(text)
+
+
 def both(*makers: Callable[[Path], None]) -> Callable[[Path], None]:
     """Make several."""
 
@@ -335,5 +401,48 @@ SCRIPTS = [
                  environment=OWN_PACKAGE),
     PublicScript("music", "audio, as notes", "locuslab/TCN", "TCN/poly_music/music_test.py", "--cuda",
                  environment=OWN_PACKAGE),
+]
+
+NOTEBOOKS = [
+    PublicScript("makemore", "text, no DataLoader, no optimizer", "karpathy/nn-zero-to-hero",
+                 "lectures/makemore/makemore_part3_bn.ipynb", data=names),
+    PublicScript("lenet", "vision, tqdm.notebook, the loop in a function", "bentrevett/pytorch-image-classification",
+                 "2_lenet.ipynb", data=mnist(".data")),
+    PublicScript("learner", "fastai-like, callbacks, a package beside it", "fastai/course22p2", "nbs/09_learner.ipynb",
+                 data=clothes_of_the_hub, cells="1-51",
+                 edits=[("bs = 1024", "bs = 32"), ("= learn.epoch\n", "= str(learn.epoch)\n")]),
+    PublicScript("unit4", "RL, episodes that grow, exercises", "huggingface/deep-rl-class",
+                 "notebooks/unit4/unit4.ipynb", cells="3-9,13,15-20",
+                 edits=[("import gym\nimport gym_pygame", "import gymnasium as gym"), ("env.reset()", "env.reset()[0]"),
+                        ("done, _ = env.step", "done, _, _ = env.step"),
+                        ("done, info = env.step", "done, _, info = env.step")]),
+    PublicScript("unit8", "RL, rollouts, a script in a cell", "huggingface/deep-rl-class",
+                 "notebooks/unit8/unit8_part1.ipynb", cells="12",
+                 edits=[("import gym\n", "import gymnasium as gym\n"), ("envs.reset()", "envs.reset()[0]"),
+                        ("done, info = envs.step", "done, _, info = envs.step"), ("env.seed(seed)", "pass"),
+                        ("for item in info:", "for item in ():")]),
+    PublicScript("mnist1d", "series, !pip", "udlbook/udlbook", "Notebooks/Chap10/10_2_Convolution_for_MNIST_1D.ipynb"),
+    PublicScript("fashion", "vision, three trainings", "mrdbourke/pytorch-deep-learning",
+                 "03_pytorch_computer_vision.ipynb", data=both(mnist("data", name="FashionMNIST"), accuracy)),
+    PublicScript("foods", "vision, images from disk, workers", "mrdbourke/pytorch-deep-learning",
+                 "04_pytorch_custom_datasets.ipynb", cells="1-58",
+                 data=pictures([f"data/pizza_steak_sushi/{part}/{name}" for part in ("train", "test")
+                                for name in ("pizza", "steak", "sushi")], 40, 384)),
+    PublicScript("trainer", "text, Trainer", "huggingface/notebooks", "course/en/chapter3/section3.ipynb",
+                 data=pairs_of_sentences, cells="1-8"),
+    PublicScript("diffusion", "diffusion, tqdm, !pip and %matplotlib", "huggingface/notebooks",
+                 "examples/annotated_diffusion.ipynb", data=clothes_of_the_hub,
+                 edits=[("requests.get(url, stream=True).raw", "'_0.jpg'"), ("batch_size = 128", "batch_size = 8")]),
+    PublicScript("accelerate", "vision, Accelerate's notebook_launcher", "huggingface/notebooks",
+                 "examples/accelerate_examples/simple_cv_example.ipynb", data=pictures(["../../images"], 64, 256),
+                 edits=[("pretrained=True", "pretrained=False"), ('("fp16", 42, 64)', '("no", 42, 8)')]),
+    PublicScript("mlp", "vision, Lightning, extensions", "rasbt/deeplearning-models",
+                 "pytorch-lightning_ipynb/mlp/mlp-basic.ipynb", data=mnist("data", 60_000, 2000), cells="1-21",
+                 edits=[("Accuracy()", "Accuracy(task='multiclass', num_classes=10)"),
+                        ("    progress_bar_refresh_rate=50,  # recommended for notebooks\n", "")]),
+    PublicScript("transformer", "series, Lightning, tqdm.notebook", "phlippe/uvadlc_notebooks",
+                 "docs/tutorial_notebooks/tutorial6/Transformers_and_MHAttention.ipynb", cells="1,3-25",
+                 edits=[("from IPython.display import set_matplotlib_formats\n", ""),
+                        ("set_matplotlib_formats('svg', 'pdf') # For export\n", "")]),
 ]
 # fmt: on

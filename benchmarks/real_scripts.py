@@ -1,11 +1,12 @@
 """Public training scripts under every instrument: are they seen, is what is said true, and is nobody's run harmed?
 
     python benchmarks/real_scripts.py FOLDER_OF_CLONES
+    python benchmarks/real_scripts.py FOLDER_OF_CLONES --notebooks
 
-The scripts, their commits and their data are in `public_scripts.py`, and so are the packages that they need. The folder
-has a clone, or a plain copy, of each repository, as OWNER/NAME or OWNER+NAME. Each script is written, as its commit has
-it, into a folder that is deleted afterwards, and runs there under each instrument in turn. What is said of it is
-printed, to be judged by reading.
+The scripts and notebooks, their commits and their data are in `public_scripts.py`, and so are the packages that they
+need. The folder has a clone, or a plain copy, of each repository, as OWNER/NAME or OWNER+NAME. Each script is written,
+as its commit has it, into a folder that is deleted afterwards, and runs there under each instrument in turn. What is
+said of it is printed, to be judged by reading.
 """
 
 import argparse
@@ -24,13 +25,15 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 import psutil
-from public_scripts import SCRIPTS, PublicScript
+from public_scripts import NOTEBOOKS, SCRIPTS, PublicScript
 
 import workshop
 from workshop.errors import WorkshopError, plain_errors
+from workshop.notebooks.cell_script import cells_to_run, choose
+from workshop.notebooks.notebook_file import NOTEBOOK_SUFFIX, SKIPPED, read
 
 PLAIN_S = 30.0
 """A script that runs for so long, or ends before without an error, runs."""
@@ -83,15 +86,19 @@ def main() -> None:
     """Run all, and print a table."""
     parser = argparse.ArgumentParser(description="Put public training scripts under every instrument.")
     parser.add_argument("clones", type=Path)
-    parser.add_argument("--only", nargs="+", default=[each.name for each in SCRIPTS], help="names of scripts")
-    parser.add_argument("--instruments", nargs="+", choices=INSTRUMENTS, default=[*INSTRUMENTS])
+    parser.add_argument("--notebooks", action="store_true", help="the notebooks instead of the scripts")
+    parser.add_argument("--only", nargs="+", default=[each.name for each in [*SCRIPTS, *NOTEBOOKS]], help="names")
+    parser.add_argument("--instruments", nargs="+", choices=INSTRUMENTS, help="all by default; of notebooks, three")
     parser.add_argument("--seconds", type=float, default=4, help="of a measurement; default 4")
     parser.add_argument("--limit", type=float, default=150, help="seconds of a command, at most; default 150")
     parser.add_argument("--json", type=Path, help="write what was found here, a line for each command")
     arguments = parser.parse_args()
     ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    own = [each for each in INSTRUMENTS if each != "memory"]
+    scripts, instruments = (NOTEBOOKS, OF_NOTEBOOKS) if arguments.notebooks else (SCRIPTS, own)
+    arguments.instruments = arguments.instruments or instruments
     found = []
-    for script in SCRIPTS:
+    for script in scripts:
         if script.name not in arguments.only:
             continue
         for each in run_all(script, arguments):
@@ -109,6 +116,8 @@ def run_all(script: PublicScript, arguments: argparse.Namespace) -> Iterator[Fou
         root = Path(name).resolve()
         check_out(script, arguments.clones, root)
         folder = (root / script.script).parent
+        if script.script.endswith(NOTEBOOK_SUFFIX):
+            edit(root / script.script, script)
         script.data(folder)
         started = [*launcher(script), str(root / script.script), *shlex.split(script.arguments)]
         for instrument in arguments.instruments:
@@ -132,6 +141,21 @@ def check_out(script: PublicScript, clones: Path, into: Path) -> None:
             shutil.copytree(clone, into, dirs_exist_ok=True)
             return
     raise WorkshopError(f"there is no clone of {script.repository} in {clones}; git clone it there")
+
+
+def edit(path: Path, notebook: PublicScript) -> None:
+    """Make the edits of a notebook, and mark the cells that are left out."""
+    choose(notebook.cells)
+    kept, found = {each.index for each in cells_to_run(read(path))}, json.loads(path.read_text(encoding="utf-8"))
+    choose("")
+    for at, cell in enumerate(found["cells"]):
+        source = "".join(cell["source"])
+        for old, new in notebook.edits:
+            source = source.replace(old, new)
+        cell["source"] = source
+        if at not in kept:
+            cell["metadata"]["tags"] = [SKIPPED]
+    path.write_text(json.dumps(found), encoding="utf-8")
 
 
 def environment(script: PublicScript, root: Path) -> dict[str, str]:
@@ -223,10 +247,27 @@ def read_measure(ended: Ended, folder: Path) -> Reading:
     if ended.exit_code:
         return False, None, [*values["reasons"], *last_lines(values["output"])]
     findings = [each for rank in (values["ranks"] or [values]) for each in rank.get("findings", [])]
-    words = [f"{each['cause']} {Path(each['file']).name}:{each['line']} {each['words']}" for each in findings]
+    words = [f"{each['cause']} {where(each)} {each['words']}" for each in findings]
     phases = {name: round(100 * each["share"]) for name, each in values["phases"].items() if each["share"] > 0.005}
     said = [*words[:2], str(phases), *(f"note: {each}" for each in values["notes"])]
     return bool(values["steps"]["count"]), values["steps"]["count"], said
+
+
+def read_memory(ended: Ended, folder: Path) -> Reading:
+    """`workshop memory --json`: the findings, and the lines that hold most at the peaks."""
+    values = json.loads(ended.output)
+    if ended.exit_code or "peaks" not in values:
+        return False, None, [*values.get("reasons", ()), *last_lines(ended.errors)]
+    lines = [each for peak in values["peaks"] for each in peak["lines"] if each["file"]]
+    lines.sort(key=lambda each: -each["bytes"])
+    said = [f"{each['cause']} {where(each)}" for each in values["findings"][:2]]
+    said += [f"{each['kind']} {each['bytes'] / 2**20:.1f} MiB {where(each)}" for each in lines[:2]]
+    return bool(lines), values["steps"]["count"], said
+
+
+def where(values: dict[str, Any]) -> str:
+    """Return the place of a finding or a row: its line, and the cell of a notebook."""
+    return f"{Path(values['file']).name}{f', cell {cell}' if (cell := values.get('cell')) else ''}:{values['line']}"
 
 
 def read_lines(ended: Ended, folder: Path) -> Reading:
@@ -287,6 +328,11 @@ INSTRUMENTS = {
         read_measure,
         (0, 2),
     ),
+    "memory": Instrument(
+        lambda started, seconds: [WORKSHOP, "memory", "--json", "--seconds", str(seconds), *started],
+        read_memory,
+        (0, 2),
+    ),
     "lines": Instrument(recorder("lines", "-o", LINES), read_lines, (0, 2)),
     "py-spy": Instrument(
         lambda started, seconds: recorder("py-spy", "-o", SAMPLES)(in_python(started), seconds), read_py_spy, (0, 2)
@@ -300,6 +346,10 @@ INSTRUMENTS = {
         lambda started, seconds: [WORKSHOP, "compare", "--json", started[0], *started], read_compare, (1, 2, 4)
     ),
 }
+
+
+OF_NOTEBOOKS = ["measure", "lines", "memory"]
+"""Those that notebooks are put under by default."""
 
 
 def print_found(found: Found) -> None:

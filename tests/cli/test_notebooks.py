@@ -25,7 +25,7 @@ SLEEPS = {"cell": 4, "cell_ran_as": 15, "line": 6}
         ("record torch -- colab.ipynb", 2, "cell 1 (In [11]), line 1 of colab.ipynb needs google.colab"),
         ("measure --cells x good.ipynb", 2, "x names no cells; write 1-7,9"),
         ("measure --cells 7 good.ipynb", 2, "no cell of good.ipynb is left to run; it has 1"),
-        ("measure mistake.ipynb", 5, "a syntax error in cell 2 (In [12]), line 3"),
+        ("measure mistake.ipynb", 5, "a syntax error in cell 2 (In [12]), line 3; leave the cell out with --cells"),
         ("record lines -- mistake.ipynb", 5, "a syntax error in cell 2 (In [12]), line 3"),
         ("compare good.ipynb mistake.ipynb", 5, "a syntax error in cell 2 (In [12]), line 3"),
     ],
@@ -88,7 +88,7 @@ def test_lines_of_the_cells_are_counted_in_workers(context: str, run: Run, tmp_p
     assert sum(each["hits"] for each in sleeps) == 64
     assert {each["process"] for each in item} == {"worker 0", "worker 1"}
     assert {(each["cell"], each["file"]) for each in item} == {(4, str(tmp_path / "train.ipynb"))}
-    assert "Numbers.__getitem__  cell 4 (In [15]), line 5" in run("-m", "workshop", "lines").stdout
+    assert "Numbers.__getitem__  cell 4 (In [15]), line 5" in run("-m", "workshop", "lines", "--all").stdout
 
 
 @pytest.mark.slow
@@ -105,11 +105,11 @@ def test_a_notebook_does_the_work_of_itself_and_not_of_one_with_a_fault(run: Run
     training(tmp_path / "old.ipynb", steps=8000)
     training(tmp_path / "same.ipynb", steps=8000)
     training(tmp_path / "fault.ipynb", steps=8000, lr=0.02)
-    compare = ("-m", "workshop", "compare", "--budget", "20", "--json", "old.ipynb")
-    same = as_json(run(*compare, "same.ipynb"))
+    compare = ("-m", "workshop", "compare", "--json", "--budget")
+    same = as_json(run(*compare, "20", "old.ipynb", "same.ipynb"))
     assert same["outcome"] in {each.value for each in (Outcome.NOT_YET, Outcome.UNDECIDED, Outcome.DONE)}
     assert same["subject"] == "same.ipynb"
-    fault = as_json(run(*compare, "fault.ipynb"))
+    fault = as_json(run(*compare, "200", "old.ipynb", "fault.ipynb"))  # it ends when the fault is seen
     assert fault["outcome"] == Outcome.OTHER_WORK.value
     assert any("lr is 0.02" in each for each in fault["reasons"])
 
@@ -122,3 +122,11 @@ def test_lines_of_traces_are_of_the_cells(run: Run, tmp_path: Path) -> None:
     found = as_json(run("-m", "workshop", "trace", "--by", "line", "--json", "prof"))
     assert "cell 6 (In [17]), line 6" in json.dumps(found)
     assert "nn.functional.cross_entropy(model(x), y)" in json.dumps(found)
+
+
+@pytest.mark.slow
+def test_ranks_run_the_cells(run: Run, tmp_path: Path) -> None:
+    write(tmp_path / "train.ipynb", ["!pip install nothing\nimport os", "print(os.environ['RANK'])"])
+    done = run("-m", "workshop", "torchrun", "--nproc_per_node=2", "train.ipynb")
+    assert sorted(done.stdout.split()) == ["0", "1"], done.stderr
+    assert done.stderr.count("train.ipynb: not run: cell 1 (In [11]), line 1: !pip install nothing") == 1

@@ -1,6 +1,7 @@
 """A notebook as a script of its own: run by Python as it is, with nothing of the workshop around it."""
 
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -40,6 +41,29 @@ def test_cells_run_in_order_in_the_folder_of_the_notebook(tmp_path: Path) -> Non
     argv = [str(path), "--lr", "3"]
     assert done.stdout == f"{tmp_path} {argv} beside __main__ 8\ndef double(x):\n    return 2 * x\n"
     assert notes(path) == ["train.ipynb: not run: cell 2 (In [13]), line 1: %cd /nowhere"]
+
+
+SHOWN = """\
+import IPython
+import IPython.display as shown
+from IPython import display as module
+from IPython.core.display import HTML
+from IPython.display import clear_output, display as function
+display(1)
+function(2)
+IPython.display.display(HTML("3"))
+shown.display(shown.Image("4"))
+module.clear_output(wait=True)
+clear_output()
+get_ipython().run_line_magic("matplotlib", "inline")
+print("ran")"""
+
+
+def test_what_is_shown_is_left_out_where_there_is_no_ipython(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "sitecustomize.py").write_text("import sys\nsys.modules['IPython'] = None")
+    monkeypatch.setenv("PYTHONPATH", f"{tmp_path}{os.pathsep}{os.environ.get('PYTHONPATH', '')}")
+    done = output(write(tmp_path / "train.ipynb", [SHOWN]))
+    assert (done.stdout, done.stderr) == ("ran\n", "")
 
 
 def test_an_error_is_shown_with_its_cell_alone(tmp_path: Path) -> None:

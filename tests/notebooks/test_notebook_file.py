@@ -45,9 +45,11 @@ def test_what_cannot_be_run_is_told_in_a_line(content: str, says: str, tmp_path:
     assert "\n" not in str(error.value)
 
 
-def test_an_edit_changes_nothing_but_the_cell(tmp_path: Path) -> None:
+@pytest.mark.parametrize("newline", [b"\n", b"\r\n"], ids="Unix Windows".split())
+def test_an_edit_changes_nothing_but_the_cell(newline: bytes, tmp_path: Path) -> None:
     path = write(tmp_path / "train.ipynb", [text("# Ünicode"), "a = 1\nb = 2", "c = 3"])
-    before = path.read_bytes()
+    before = path.read_bytes().replace(b"\n", newline)
+    path.write_bytes(before)
     assert with_source(path, 1, "a = 1\nb = 2") == before
     assert with_source(path, 1, "a = 1\nb = 5") == before.replace(b"b = 2", b"b = 5")
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 import torch
+from conftest import Run
 from torch import nn
 
 from workshop.diagnosis.samples import Observations, read_observations
@@ -108,6 +109,30 @@ def raced(name: str, folder: Path, *call: Any) -> Trial:
     (trial,) = watchers_for([name], EventFile(str(folder)))
     trial.attempt(*call) if isinstance(trial, ModelTrial) else trial.before_optimizer(*call)
     return read_observations(folder, [os.getpid()]).trials[name]
+
+
+TWO_OPTIMIZERS = """\
+import os, sys, torch
+from workshop.probe.event_file import EventFile
+from workshop.probe.noted_settings import note_settings
+from workshop.probe.trials import watchers_for
+events = EventFile(sys.argv[1])
+note_settings(events)
+shown = torch.optim.Adam([torch.ones(4, requires_grad=True)])
+trained = torch.optim.Adam([torch.ones(4, requires_grad=True)])
+trained.param_groups[0]["params"][0].grad = torch.ones(4)
+(trial,) = watchers_for(["fused-optimizer"], events)
+trial.before_optimizer(trained)
+print(os.getpid())
+"""
+
+
+def test_a_trial_of_an_optimizer_is_about_where_that_one_was_made(tmp_path: Path, run: Run) -> None:
+    (script := tmp_path / "train.py").write_text(TWO_OPTIMIZERS)
+    pid = int(run(script, tmp_path).stdout)
+    trial = read_observations(tmp_path, [pid]).trials["fused-optimizer"]
+    assert not trial.error
+    assert [line for _, file, line in trial.stack if file == str(script)] == [8]
 
 
 class Additive(nn.Module):

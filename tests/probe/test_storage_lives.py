@@ -19,6 +19,7 @@ from torch.utils.data import DataLoader, TensorDataset
 from workshop.memory.memory_record import read_memory
 from workshop.probe.backward_graph import saved_by_graphs
 from workshop.probe.event_file import EventFile
+from workshop.probe.internals import is_innermost_mode
 from workshop.probe.memory.allocator_events import MAX_OPERATORS, AllocatorEvents
 from workshop.probe.memory.memory_notes import TensorKind
 from workshop.probe.memory.segment_table import SegmentTable
@@ -55,6 +56,20 @@ def test_a_tensor_is_known_by_its_line_and_gone_with_its_last_reference() -> Non
     del view
     assert life.died_ns
     assert life.key not in lives.alive
+
+
+def test_a_segment_that_ends_in_inference_mode_harms_nothing_after_it() -> None:
+    lives = follow()
+    with torch.inference_mode():
+        lives.end()
+        inside = torch.zeros(10)
+    assert torch.zeros(()) == 0, "a mode that is left inside is back, and is none"
+    assert lives.find(inside) is None
+    lives.begin()
+    tensor = torch.zeros(10)
+    lives.end()
+    assert lives.find(tensor)
+    assert is_innermost_mode(None)
 
 
 def test_what_a_graph_keeps_is_alive_and_known_as_an_activation() -> None:

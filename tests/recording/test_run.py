@@ -138,6 +138,8 @@ def test_the_first_step_is_noted_and_then_no_wrapper_is_left(how: str, tmp_path:
     assert (tmp_path / TORCH).exists()
     assert not {*before} & {*wrappers()}
     if how == "batches":
+        assert [len(next(iter(DataLoader(range(4))))) for _ in range(3)] == [1, 1, 1]
+        assert not step.exists(), "who looks at a batch does not train yet"
         assert [step.exists() for _ in DataLoader(range(4))] == [False, True, True, True]
     else:
         model = torch.nn.Linear(2, 1)

@@ -266,9 +266,11 @@ def torchrun(
     Exit code: that of the rank which failed first.
     """
     from workshop.runs import torchrun as ranks
+    from workshop.runs.script_error import script_in
 
     if not arguments:
         raise WorkshopError("name a script: workshop torchrun --nproc_per_node=2 train.py configs/example_config.py")
+    tell_of_notebook(script_in(["torchrun", *arguments]))
     with status_row("torchrun"):
         code, why = ranks.run(arguments)
     if why:

@@ -124,9 +124,10 @@ def _text(source: str | Collection[str]) -> str:
 
 def with_source(path: Path, number: int, source: str) -> bytes:
     """Return the content of a notebook in which one cell has another source, and nothing else has changed."""
-    written, found = path.read_text(encoding="utf-8"), as_json(path)
+    written, found = path.read_bytes().decode(), as_json(path)
     cell = found["cells"][read(path).cells[number - 1].index]
     cell["source"] = source if isinstance(cell["source"], str) else source.splitlines(keepends=True)
     indent = re.match(r"\{\r?\n([ \t]+)", written)
     text = json.dumps(found, indent=indent[1] if indent else None, ensure_ascii=written.isascii())
-    return (text + "\n" * written.endswith("\n")).encode()
+    newline = "\r\n" if "\r\n" in written else "\n"
+    return (text.replace("\n", newline) + newline * written.endswith("\n")).encode()

@@ -160,10 +160,12 @@ def _changed(node: ast.stmt) -> Iterator[str]:
 def stand_in_for_the_front_end() -> None:
     """Let what a front end gives to a notebook be called, and do nothing."""
     os.environ.setdefault("MPLBACKEND", "Agg")  # plots open no window that waits to be closed
-    nothing = NoFrontEnd("IPython")
-    vars(builtins).update(display=nothing.display, get_ipython=lambda: nothing)
+    nothing, shown = NoFrontEnd("IPython"), NoFrontEnd("IPython.display")
+    vars(nothing).update(display=shown)  # a module in IPython, a function for the cells
+    vars(builtins).update(display=shown.display, get_ipython=lambda: nothing)
     if find_spec("IPython") is None:
-        sys.modules |= {"IPython": nothing, "IPython.display": nothing}
+        parts = dict.fromkeys(("IPython.display", "IPython.core", "IPython.core.display"), shown)
+        sys.modules |= {"IPython": nothing, **parts}
     after_import("tqdm.notebook", _bars_of_text)
 
 

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
+from weakref import WeakSet
 
 from workshop.probe.internals import loader_iterators
 from workshop.probe.replaced_function import replace_function
@@ -13,24 +14,28 @@ TORCH, STEP = "torch-is-loaded", "first-step-is-over"
 
 
 def note_first_step(torch: Any, folder: str) -> None:
-    """Make a file as soon as a backward pass is over, or the second batch is asked for, in any process of the run.
+    """Make a file as soon as a backward pass is over, or the second batch of a loop is there, in any process.
 
     The hooks of `measure` would do it, too, but to remove them makes torch.compile compile once more.
     """
     _make(Path(folder, TORCH))
     undo: list[Callable[[], None]] = []
+    begun = WeakSet[Any]()
 
-    def after(owner: Any, name: str, calls: int) -> None:
-        """End the watch when a function has been called some times."""
-        original, left = getattr(owner, name), calls
+    def is_second(iterator: Any) -> bool:
+        """Return whether a batch is not the first of its loop: scripts, and notebooks more so, look at one."""
+        is_known = iterator in begun
+        begun.add(iterator)
+        return is_known
+
+    def after(owner: Any, name: str, is_step: Callable[..., bool] = lambda *_, **__: True) -> None:
+        """End the watch when a function has been called, as a step does it."""
+        original = getattr(owner, name)
 
         def counted(*args: Any, **options: Any) -> Any:
-            nonlocal left
             result = original(*args, **options)
-            if undo and not torch.compiler.is_compiling():
-                left -= 1
-                if left <= 0:
-                    end()
+            if undo and not torch.compiler.is_compiling() and is_step(*args, **options):
+                end()
             return result
 
         undo.append(replace_function(owner, name, counted))
@@ -41,9 +46,9 @@ def note_first_step(torch: Any, folder: str) -> None:
         for each in put_back:
             each()
 
-    after(torch.autograd, "backward", 1)
-    after(torch.autograd, "grad", 1)
-    after(loader_iterators()[0], "__next__", 2)
+    after(torch.autograd, "backward")
+    after(torch.autograd, "grad")
+    after(loader_iterators()[0], "__next__", is_second)
 
 
 def _make(path: Path) -> None:

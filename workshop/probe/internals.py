@@ -346,6 +346,21 @@ def is_innermost_mode(mode: Any) -> bool:
     return _python_dispatch._get_current_dispatch_mode() is mode
 
 
+def can_leave(mode: Any, was_inference: bool) -> bool:
+    """Return whether a dispatch mode can be left here.
+
+    An inference mode ends with the dispatch keys that it began with. It would bring back that of a mode which is left
+    inside; operators without tensors fail then, for there is no such mode.
+
+    Args:
+        mode: the mode.
+        was_inference: whether it was entered in an inference mode.
+    """
+    import torch
+
+    return is_innermost_mode(mode) and (was_inference or not torch.is_inference_mode_enabled())
+
+
 def saved_tensors(node: Any) -> list[Any]:
     """Return the tensors that a node of a graph keeps for its backward pass, but not those that hooks have packed.
 

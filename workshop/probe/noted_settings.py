@@ -15,7 +15,7 @@ from torch.utils.data import DataLoader, get_worker_info
 from workshop.probe.event_file import EventFile
 from workshop.probe.imports import after_import
 from workshop.probe.internals import WORKER_LOOP, frame_above
-from workshop.probe.observations import LoaderMade, SettingMade
+from workshop.probe.observations import LoaderMade, SettingMade, WireFrame
 from workshop.probe.replaced_function import replace_function
 from workshop.probe.stack_sampler import stack_here
 
@@ -44,6 +44,12 @@ def loader_number(loader: DataLoader[Any]) -> int:
 def loader_site(loader: DataLoader[Any]) -> object:
     """Return where a DataLoader was made."""
     return loader.__dict__.get(_SITE, id(loader))
+
+
+def optimizer_site(optimizer: Optimizer) -> tuple[WireFrame, ...]:
+    """Return the user's frames in which an optimizer was made; none if that was not seen."""
+    site: tuple[WireFrame, ...] = optimizer.__dict__.get(_SITE, ())
+    return site
 
 
 def site_of(number: int) -> object:
@@ -83,7 +89,8 @@ def note_settings(events: EventFile) -> None:
         return note
 
     def note_optimizer(optimizer: Optimizer, *_: Any, **__: Any) -> None:
-        events.write(SettingMade, function="Optimizer", values=(type(optimizer).__name__,), stack=stack_here(2))
+        optimizer.__dict__[_SITE] = site = stack_here(2)
+        events.write(SettingMade, function="Optimizer", values=(type(optimizer).__name__,), stack=site)
 
     _after(DataLoader, "__init__", note_loader)
     for mode in (torch.autograd.set_detect_anomaly, torch.autograd.detect_anomaly):

@@ -27,7 +27,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.flop_counter import flop_registry, sdpa_backward_flop_count, sdpa_flop_count
 
 from workshop.probe.event_file import EventFile
-from workshop.probe.internals import is_innermost_mode, profiled_events, python_calls_of, tree_leaves
+from workshop.probe.internals import can_leave, profiled_events, python_calls_of, tree_leaves
 from workshop.probe.observations import LargestMade, OperatorWork, WireFrame
 from workshop.probe.phase_clock import PhaseClock
 from workshop.probe.phase_marks import PhaseMarks
@@ -305,7 +305,7 @@ class WorkCounter(TorchDispatchMode):
 
     def __init__(self, clock: PhaseClock) -> None:
         super().__init__()
-        self._clock, self._counts = clock, False
+        self._clock, self._counts, self._in_inference = clock, False, False
         self.operations = Counter[torch.dtype]()
         self.bytes = 0
         self.largest = dict[tuple[WireFrame, ...], tuple[int, str]]()
@@ -318,6 +318,7 @@ class WorkCounter(TorchDispatchMode):
         Raises:
             Exception: something could not be counted.
         """
+        self._in_inference = torch.is_inference_mode_enabled()
         self.__enter__()
         self._counts = True
         os.register_at_fork(after_in_child=self._leave)
@@ -329,9 +330,9 @@ class WorkCounter(TorchDispatchMode):
             raise self.fault
 
     def _leave(self) -> None:
-        """Leave the mode, unless the script has entered another one inside, which it would be wrong to leave."""
+        """Leave the mode, unless the script has entered another one inside, or inference, which that would break."""
         self._counts = False
-        if is_innermost_mode(self):
+        if can_leave(self, self._in_inference):
             self.__exit__(None, None, None)
 
     def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:

@@ -18,7 +18,7 @@ from typing import IO, Any
 from workshop import probe
 from workshop.notebooks.cell_script import cells_to_run
 from workshop.notebooks.magics import as_python
-from workshop.notebooks.notebook_file import NOTEBOOK_SUFFIX, SCRIPT_SUFFIXES, read
+from workshop.notebooks.notebook_file import NOTEBOOK_SUFFIX, SCRIPT_SUFFIXES, SKIPPED, read
 from workshop.probe import wire
 from workshop.probe.activity import SUFFIX
 from workshop.probe.observations import ProcessActivity
@@ -128,7 +128,8 @@ def _require_syntax(source: str | bytes, file: str, name: str, cell: str = "") -
     except (SyntaxError, ValueError) as error:
         said = "".join(traceback.format_exception_only(error))
         where = f" in {cell}line {error.lineno}" if isinstance(error, SyntaxError) and error.lineno else ""
-        raise ScriptError(f"it cannot be parsed: a syntax error{where}", 1, said, name) from None
+        advice = f"; leave the cell out with --cells or the tag {SKIPPED}" if cell else ""
+        raise ScriptError(f"it cannot be parsed: a syntax error{where}{advice}", 1, said, name) from None
 
 
 def script_in(command: Sequence[str]) -> str:

@@ -17,7 +17,7 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from workshop.probe.audience import Audience
-from workshop.probe.internals import SHARING, is_innermost_mode, newest_sequence_number, node_at_work, sequence_number
+from workshop.probe.internals import SHARING, can_leave, newest_sequence_number, node_at_work, sequence_number
 from workshop.probe.memory.memory_notes import Group, TensorKind
 from workshop.probe.memory.user_stacks import UserStacks
 from workshop.probe.replaced_function import replace_function
@@ -124,7 +124,7 @@ class StorageLives(TorchDispatchMode):
         self.fault: Exception | None = None
         self.operations, self.most_operations = 0, math.inf
         self._on_failure = on_failure
-        self._is_entered, self._keeps_dead = False, False
+        self._is_entered, self._in_inference, self._keeps_dead = False, False, False
         self._pid, self._thread = os.getpid(), threading.get_ident()
         self._made_by: dict[int, int] = {}
 
@@ -134,19 +134,20 @@ class StorageLives(TorchDispatchMode):
         self.dead, self._made_by = [], {}
         self._keeps_dead, self._thread = True, threading.get_ident()
         if not self._is_entered:
-            self._is_entered = True
+            self._is_entered, self._in_inference = True, torch.is_inference_mode_enabled()
             self.__enter__()
 
     def end(self) -> None:
-        """Leave the mode, unless the script has entered another one inside, which it would be wrong to leave."""
+        """Leave the mode, unless the script has entered another one inside, or inference, which that would break."""
         self._keeps_dead = False
-        if self._is_entered and is_innermost_mode(self):
+        if self._is_entered and can_leave(self, self._in_inference):
             self._is_entered = False
             self.__exit__(None, None, None)
 
     def leave_fork(self) -> None:
         """Leave the mode in a process that was forked with it."""
         self._pid = 0
+        self._in_inference = True  # the process comes to the end of none that was begun before
         self.end()
 
     def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:

@@ -15,6 +15,7 @@ from workshop.probe.cause import TriedCause
 from workshop.probe.event_file import EventFile
 from workshop.probe.listener import Listener
 from workshop.probe.model_hooks import ModuleHook
+from workshop.probe.noted_settings import optimizer_site
 from workshop.probe.observations import Trial, WireFrame
 from workshop.probe.optimizers import parameters_of
 from workshop.probe.stack_sampler import called_by_user
@@ -189,7 +190,7 @@ class OptimizerTrial(Watcher):
             ensure_room(parameters_of(optimizer), 10)  # two copies with gradients and states, and what passes make
             return self._passes(optimizer)
 
-        self.race(self._cause, passes, about=type(optimizer).__name__)
+        self.race(self._cause, passes, about=type(optimizer).__name__, stack=optimizer_site(optimizer))
 
 
 def watches_for(*causes: TriedCause) -> Callable[[Declared], Declared]:
