@@ -237,7 +237,12 @@ def test_what_an_item_s_line_was_seen_to_do_is_said(runs: dict[str, Any], words:
 
 @pytest.mark.parametrize(
     ("scatters", "causes"),
-    [((1.0, 1.0), {"slow-item", "few-workers"}), ((1.0,), {"slow-item"}), ((), {"slow-item"}), ((0.5, 1.5), {"slow-item"})],
+    [
+        ((1.0, 1.0), {"slow-item", "few-workers"}),
+        ((1.0,), {"slow-item"}),
+        ((), {"slow-item"}),
+        ((0.5, 1.5), {"slow-item"}),
+    ],
 )
 def test_other_workers_are_said_to_help_only_if_their_steps_tell_it_from_noise(
     scatters: tuple[float, ...], causes: set[str]
