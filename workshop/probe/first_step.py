@@ -5,6 +5,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from workshop.probe import earlier_cells
 from workshop.probe.internals import loader_iterators
 from workshop.probe.replaced_function import replace_function
 
@@ -27,7 +28,7 @@ def note_first_step(torch: Any, folder: str) -> None:
         def counted(*args: Any, **options: Any) -> Any:
             nonlocal left
             result = original(*args, **options)
-            if undo and not torch.compiler.is_compiling():
+            if undo and not earlier_cells.are_running and not torch.compiler.is_compiling():
                 left -= 1
                 if left <= 0:
                     end()

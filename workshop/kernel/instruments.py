@@ -1,0 +1,150 @@
+"""Each instrument as a cell runs it: the command, and the answer made of what it writes."""
+
+import io
+import json
+import time
+from collections.abc import Sequence
+from contextlib import redirect_stderr, redirect_stdout
+from dataclasses import dataclass
+from pathlib import Path
+
+import click
+from typer.main import get_command
+
+from workshop.cli import lines_command
+from workshop.errors import WorkshopError
+from workshop.kernel.answer import Answer
+from workshop.kernel.command_process import CommandProcess, Progress
+from workshop.notebooks.cell_places import with_cells
+from workshop.runs.script_error import shorten
+
+
+class InterruptedCellError(KeyboardInterrupt):
+    """The cell was interrupted; `answer` is what was seen until then, if anything was."""
+
+    def __init__(self, answer: Answer | None) -> None:
+        super().__init__("interrupted" + ", with what was seen until then" * bool(answer))
+        self.answer = answer
+
+    def _render_traceback_(self) -> list[str]:
+        """Return what IPython shows in place of a traceback."""
+        return [str(self)]
+
+
+@dataclass(frozen=True)
+class Asking:
+    """What a cell asks of an instrument."""
+
+    name: str
+    options: list[str]
+    """What stands before the script, as typed."""
+    script: list[str]
+    """The script with its arguments; empty where it is not known which of the options it is."""
+    folder: Path
+    """The folder of this cell."""
+
+    def value(self, *names: str) -> str | None:
+        """Return the value of an option, by any of its names; None if it is not there."""
+        for word, following in zip(self.options, [*self.options[1:], ""], strict=True):
+            name, has_value, value = word.partition("=")
+            if name in names:
+                return value if has_value else following
+        return None
+
+    def plain(self, text: str) -> str:
+        """Return a text without the path of the folder, which nobody knows and which goes."""
+        return text.replace(f"{self.folder}/", "")
+
+
+def measured(asking: Asking, progress: Progress) -> Answer:
+    """Run `workshop measure`, or `workshop memory`.
+
+    Raises:
+        InterruptedCellError: the cell was interrupted.
+        WorkshopError: there is no answer, and why.
+    """
+    files = {"--html": asking.folder / "page.html", "--save": asking.folder / "values.json"}
+    given = {option: asking.value(option) for option in files}
+    own = [word for option, path in files.items() if given[option] is None for word in (option, str(path))]
+    process = CommandProcess([asking.name, *own, *asking.options, *asking.script], asking.folder)
+    code = process.wait(progress)
+    text = asking.plain(process.output()).strip("\n")
+    page, values = (_text(Path(given[option] or path)) for option, path in files.items())
+    answer = Answer(text, asking.plain(page), with_cells(json.loads(values))) if page and values else None
+    if process.interrupted:
+        raise InterruptedCellError(answer)
+    if answer is None:
+        if text:
+            print(text)
+            raise WorkshopError(f"workshop {asking.name} ended with exit code {code}")
+        raise process.failure()
+    return answer
+
+
+def lines(asking: Asking, progress: Progress) -> Answer:
+    """Run `workshop record lines`, and show what it has counted.
+
+    Raises:
+        InterruptedCellError: the cell was interrupted.
+        WorkshopError: nothing was counted, or the script has crashed.
+    """
+    view, options = _of_command(asking.options)
+    is_cell = bool(asking.script) and Path(asking.script[0]).parent == asking.folder
+    place = asking.value("-o", "--output") or (f"{asking.folder}/" if is_cell else ".")
+    began_s = time.time()
+    command = ["record", "lines", *["-o", place] * is_cell, *options, "--", *asking.script]
+    process = CommandProcess(command, asking.folder, only_progress=True)
+    code = process.wait(progress)
+    folder = Path(place) if Path(place).is_dir() else Path(place).parent
+    found = [path for path in folder.glob("*.lprof") if path.stat().st_mtime >= began_s - 1.0]
+    newest = max(found, key=lambda path: path.stat().st_mtime, default=None)
+    answer = lines_of(newest, view, asking) if newest else None
+    if process.interrupted:
+        raise InterruptedCellError(answer)
+    if code and (says := shorten(process.said.text)):
+        print(asking.plain(says))
+    if answer is None:
+        raise process.failure()
+    return answer
+
+
+def lines_of(profile: Path, view: Sequence[str], asking: Asking) -> Answer:
+    """Return what `workshop lines` shows of a profile, with some of its options.
+
+    Raises:
+        WorkshopError: there is no such option, or no such function.
+    """
+    try:
+        chosen = dict(get_command(lines_command.app).make_context("lines", [*view]).params)
+    except click.ClickException as error:
+        raise WorkshopError(error.format_message()) from None
+    page = asking.folder / "page.html"
+    chosen |= {"files": [profile], "html": None, "as_json": False}
+
+    def shown(**more: object) -> str:
+        with redirect_stdout(io.StringIO()) as text, redirect_stderr(io.StringIO()) as says:
+            lines_command.lines(**chosen | more)
+        return asking.plain(text.getvalue() + says.getvalue() * (not more)).strip("\n")
+
+    text, values = shown(), json.loads(shown(as_json=True))
+    shown(html=page, by=None)
+    return Answer(text, asking.plain(_text(page)), values)
+
+
+def _of_command(words: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Return the words that are options of `workshop lines`, and the others."""
+    known = {name: each for each in get_command(lines_command.app).params for name in each.opts}
+    taken: list[str] = []
+    others: list[str] = []
+    left = list(words)
+    while left:
+        word = left.pop(0)
+        option = known.get(word.partition("=")[0])
+        (taken if option else others).append(word)
+        if isinstance(option, click.Option) and not option.is_flag and "=" not in word and left:
+            taken.append(left.pop(0))
+    return taken, others
+
+
+def _text(path: Path) -> str:
+    return path.read_text(encoding="utf-8") if path.is_file() else ""
