@@ -69,8 +69,8 @@ class CellsSoFar:
 
     @property
     def number(self) -> int:
-        """The number of the cell that runs now."""
-        return int(self._shell.execution_count)
+        """The number of the cell that runs now, whose source is kept before it runs."""
+        return len(self._shell.history_manager.input_hist_raw) - 1
 
     def ran(self) -> list[RanCell]:
         """Return the cells that came to their end in the kernel, in the order in which they ran."""

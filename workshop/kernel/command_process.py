@@ -35,6 +35,30 @@ if not sys.stdin.read():
 """
 
 
+def command_line(words: Sequence[str]) -> list[str]:
+    """Return what starts a command of the workshop, such that no file of this folder stands in for a module."""
+    return [sys.executable, "-P", "-m", "workshop", *words]
+
+
+def plain_environment() -> dict[str, str]:
+    """Return the environment of a command whose text is shown below a cell: a kernel asks for colours."""
+    columns = os.environ.get("COLUMNS", COLUMNS)
+    return {**os.environ, COLUMNS_VARIABLE: columns, "NO_COLOR": "1", "FORCE_COLOR": ""}
+
+
+def started_command(*words: str) -> subprocess.Popen[str]:
+    """Start a command that takes no time, and only reads what is there."""
+    text = {"text": True, "encoding": "utf-8", "errors": "replace"}
+    pipes: dict[str, Any] = dict.fromkeys(("stdout", "stderr"), subprocess.PIPE) | text
+    return subprocess.Popen(command_line(words), env=plain_environment(), stdin=subprocess.DEVNULL, **pipes)
+
+
+def last_line(text: str) -> str:
+    """Return the last line with something in it; a bar that is drawn again and again in its line is one."""
+    lines = text.replace("\r", "\n").split("\n")
+    return next((line.strip() for line in reversed(lines) if line.strip()), "")
+
+
 class CommandProcess:
     """A command, with what it prints.
 
@@ -50,11 +74,10 @@ class CommandProcess:
     def __init__(self, words: Sequence[str], folder: Path, only_progress: bool = False) -> None:
         self._mark, self.interrupted = str(folder), False
         self._output = folder / "output"
-        plain = {COLUMNS_VARIABLE: os.environ.get("COLUMNS", COLUMNS), "NO_COLOR": "1", "FORCE_COLOR": ""}
         with self._output.open("wb") as output:
             self.process = subprocess.Popen(
-                [sys.executable, "-P", "-m", "workshop", *words],  # -P: no file of this folder stands in for a module
-                env={**os.environ, **plain, CELL_VARIABLE: self._mark},
+                command_line(words),
+                env={**plain_environment(), CELL_VARIABLE: self._mark},
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE if only_progress else output,
                 stderr=subprocess.STDOUT if only_progress else subprocess.PIPE,
@@ -123,9 +146,8 @@ class SaidSoFar:
 
     @property
     def last(self) -> str:
-        """The last line; a bar that is drawn again and again in the same line is one."""
-        lines = self.text.replace("\r", "\n").split("\n")
-        return next((line.strip() for line in reversed(lines) if line.strip()), "")
+        """The last line."""
+        return last_line(self.text)
 
     def _read(self) -> None:
         with self._stream:

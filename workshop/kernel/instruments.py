@@ -1,20 +1,18 @@
 """Each instrument as a cell runs it: the command, and the answer made of what it writes."""
 
-import io
 import json
 import time
 from collections.abc import Sequence
-from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-import click
 from typer.main import get_command
 
 from workshop.cli import lines_command
 from workshop.errors import WorkshopError
 from workshop.kernel.answer import Answer
-from workshop.kernel.command_process import CommandProcess, Progress
+from workshop.kernel.command_process import CommandProcess, Progress, last_line, started_command
 from workshop.notebooks.cell_places import with_cells
 from workshop.runs.script_error import shorten
 
@@ -114,26 +112,21 @@ def lines_of(profile: Path, view: Sequence[str], asking: Asking) -> Answer:
     Raises:
         WorkshopError: there is no such option, or no such function.
     """
-    try:
-        chosen = dict(get_command(lines_command.app).make_context("lines", [*view]).params)
-    except click.ClickException as error:
-        raise WorkshopError(error.format_message()) from None
     page = asking.folder / "page.html"
-    chosen |= {"files": [profile], "html": None, "as_json": False}
-
-    def shown(**more: object) -> str:
-        with redirect_stdout(io.StringIO()) as text, redirect_stderr(io.StringIO()) as says:
-            lines_command.lines(**chosen | more)
-        return asking.plain(text.getvalue() + says.getvalue() * (not more)).strip("\n")
-
-    text, values = shown(), json.loads(shown(as_json=True))
-    shown(html=page, by=None)
-    return Answer(text, asking.plain(_text(page)), values)
+    forms = {"text": [], "json": ["--json"], "html": ["--html", str(page)]}
+    started = {form: started_command("lines", *view, *more, str(profile)) for form, more in forms.items()}
+    said = {form: process.communicate() for form, process in started.items()}
+    if failed := next((form for form, process in started.items() if process.returncode), None):
+        raise WorkshopError(last_line(said[failed][1]).removeprefix("Error: "))
+    return Answer(
+        asking.plain("".join(said["text"])).strip("\n"), asking.plain(_text(page)), json.loads(said["json"][0])
+    )
 
 
 def _of_command(words: Sequence[str]) -> tuple[list[str], list[str]]:
     """Return the words that are options of `workshop lines`, and the others."""
-    known = {name: each for each in get_command(lines_command.app).params for name in each.opts}
+    options: list[Any] = list(get_command(lines_command.app).params)
+    known = {name: each for each in options for name in each.opts if name.startswith("-")}
     taken: list[str] = []
     others: list[str] = []
     left = list(words)
@@ -141,7 +134,7 @@ def _of_command(words: Sequence[str]) -> tuple[list[str], list[str]]:
         word = left.pop(0)
         option = known.get(word.partition("=")[0])
         (taken if option else others).append(word)
-        if isinstance(option, click.Option) and not option.is_flag and "=" not in word and left:
+        if option and not option.is_flag and "=" not in word and left:
             taken.append(left.pop(0))
     return taken, others
 
