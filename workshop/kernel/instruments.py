@@ -4,6 +4,7 @@ import json
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -43,7 +44,7 @@ class Asking:
 
     def value(self, *names: str) -> str | None:
         """Return the value of an option, by any of its names; None if it is not there."""
-        for word, following in zip(self.options, [*self.options[1:], ""], strict=True):
+        for word, following in pairwise([*self.options, ""]):
             name, has_value, value = word.partition("=")
             if name in names:
                 return value if has_value else following
@@ -118,9 +119,8 @@ def lines_of(profile: Path, view: Sequence[str], asking: Asking) -> Answer:
     said = {form: process.communicate() for form, process in started.items()}
     if failed := next((form for form, process in started.items() if process.returncode), None):
         raise WorkshopError(last_line(said[failed][1]).removeprefix("Error: "))
-    return Answer(
-        asking.plain("".join(said["text"])).strip("\n"), asking.plain(_text(page)), json.loads(said["json"][0])
-    )
+    text, values = asking.plain("".join(said["text"])), asking.plain(said["json"][0])
+    return Answer(text.strip("\n"), asking.plain(_text(page)), json.loads(values))
 
 
 def _of_command(words: Sequence[str]) -> tuple[list[str], list[str]]:
