@@ -90,7 +90,7 @@ class CommandProcess:
         )
         self.said = SaidSoFar(self.process.stdout if only_progress else self.process.stderr)
 
-    def wait(self, progress: "Progress") -> int:
+    def wait(self, progress: "CellProgress") -> int:
         """Wait for its end, with progress shown, and return its exit code; after an interrupt, nothing of it is left.
 
         As Ctrl-C in a terminal, an interrupt lets it say what it has seen; a second one ends it at once.
@@ -109,7 +109,7 @@ class CommandProcess:
             self._end()
         return self.process.wait()
 
-    def _watch(self, progress: "Progress") -> None:
+    def _watch(self, progress: "CellProgress") -> None:
         while self.process.poll() is None:
             with suppress(subprocess.TimeoutExpired):
                 self.process.wait(LOOK_EVERY_S)
@@ -163,7 +163,7 @@ def shown(what: Any, **options: Any) -> Any:
     return untyped.display(what, **options)
 
 
-class Progress:
+class CellProgress:
     """A line below a cell that says how far a command has come, and in the end what was run.
 
     Without a front end, as in a terminal, there is none.

@@ -9,7 +9,7 @@ from typing import Any
 from workshop.errors import WorkshopError
 from workshop.kernel.answer import Answer
 from workshop.kernel.cells_so_far import HERE, CellsSoFar, RanCell, write_session
-from workshop.kernel.command_process import Progress, shown
+from workshop.kernel.command_process import CellProgress, shown
 from workshop.kernel.instruments import Asking, InterruptedCellError, lines, measured
 from workshop.kernel.lines_here import lines_here
 from workshop.notebooks.cell_script import noted
@@ -95,7 +95,7 @@ class Magics:
 
     def _answer(self, asking: Asking, title: str, says: list[str], failed: Path | None = None) -> Answer | None:
         """Return the answer; an interrupted cell shows it, and fails."""
-        progress, ended = Progress(self._shell, title), "no answer"
+        progress, ended = CellProgress(self._shell, title), "no answer"
         try:
             answer = (lines if asking.name == "lines" else measured)(asking, progress)
             ended = ""

@@ -13,8 +13,9 @@ from typer.main import get_command
 from workshop.cli import lines_command
 from workshop.errors import WorkshopError
 from workshop.kernel.answer import Answer
-from workshop.kernel.command_process import CommandProcess, Progress, last_line, started_command
+from workshop.kernel.command_process import CellProgress, CommandProcess, last_line, shown, started_command
 from workshop.notebooks.cell_places import with_cells
+from workshop.notebooks.notebook_file import name_of
 from workshop.runs.script_error import shorten
 
 
@@ -55,7 +56,7 @@ class Asking:
         return text.replace(f"{self.folder}/", "")
 
 
-def measured(asking: Asking, progress: Progress) -> Answer:
+def measured(asking: Asking, progress: CellProgress) -> Answer:
     """Run `workshop measure`, or `workshop memory`.
 
     Raises:
@@ -80,7 +81,7 @@ def measured(asking: Asking, progress: Progress) -> Answer:
     return answer
 
 
-def lines(asking: Asking, progress: Progress) -> Answer:
+def lines(asking: Asking, progress: CellProgress) -> Answer:
     """Run `workshop record lines`, and show what it has counted.
 
     Raises:
@@ -104,6 +105,9 @@ def lines(asking: Asking, progress: Progress) -> Answer:
         print(asking.plain(says))
     if answer is None:
         raise process.failure()
+    if code:
+        shown(answer)
+        raise WorkshopError(f"{name_of(asking.script[0])} ended with exit code {code}")
     return answer
 
 
