@@ -6,6 +6,7 @@ import shlex
 import shutil
 import subprocess
 import sys
+from importlib import import_module
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -56,6 +57,7 @@ def test_its_own_code_runs_and_its_commands_get_the_right_answers(
     cells: nbformat.NotebookNode, here: Path, workshop: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its commands are noted and parsed, and those that only put a script in place are run."""
+    import_module("torch")  # which looks for its libraries by the `Popen` that is replaced below
     drawn, typed, ended = [], [], []
 
     def shell(command: str) -> None:
@@ -80,10 +82,8 @@ def test_its_own_code_runs_and_its_commands_get_the_right_answers(
     known = {"shell": shell, "magic": magic}
     for cell in cells.cells:
         if cell.cell_type == "code" and "colab" not in cell.metadata.get("tags", []):
-            source = cell.source.replace("TOUR = False", "TOUR = True")
-            source = re.sub(r"^( *)!(.*)$", r"\1shell(f'''\2''')", source, flags=re.M).replace(
-                "%load_ext workshop\n", ""
-            )
+            source = cell.source.replace("TOUR = False", "TOUR = True").replace("%load_ext workshop\n", "")
+            source = re.sub(r"^( *)!(.*)$", r"\1shell(f'''\2''')", source, flags=re.M)
             exec(re.sub(r"^%(\w+) (.*)$", r"magic('\1', f'''\2''')", source, flags=re.M), known)
     assert looked == ["lines", "measure", "memory"]
     assert (drawn, ended) == (["main", "__getitem__"], ["training"])

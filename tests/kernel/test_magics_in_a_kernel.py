@@ -85,12 +85,8 @@ def test_lines_are_counted_from_the_cell_on(ready: Any, tmp_path: Path) -> None:
     ran = ready.run(f"%%lines\n{cells(16)[1]}")
     assert ran.error is None, ran
     values = json.loads(ready.run("import json; print(json.dumps(_.values))").printed)
-    hits = {
-        (each["cell"], row["line"], row["hits"])
-        for each in values["functions"]
-        for row in each["rows"]
-        if "cell" in each
-    }
+    functions = values["functions"]
+    hits = {(each["cell"], row["line"], row["hits"]) for each in functions for row in each["rows"]}
     assert (5, 6, 128) in hits, "two epochs of 64 items, without the 30 before"
     assert (9, 9, 16) in hits
     assert {cell for cell, _, _ in hits} == {5, 9}
@@ -164,7 +160,7 @@ def test_what_goes_wrong_is_told_in_a_line(ready: Any, tmp_path: Path) -> None:
     assert crashed == "In [12] ended with exit code 1"
     failed = ready.run("%%measure\nraise ValueError('here')")
     assert failed.error == ["workshop measure ended with exit code 5"]
-    assert 'In [13].py", line 2' in failed.printed
+    assert 'File "In [13]", line 2' in failed.printed
     assert "ValueError: here" in failed.printed
     assert left_of(ready, tmp_path) == ([], [], [])
 
@@ -172,9 +168,8 @@ def test_what_goes_wrong_is_told_in_a_line(ready: Any, tmp_path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 def test_a_script_is_looked_at_with_values_of_the_kernel(kernel: Any, tmp_path: Path) -> None:
-    (tmp_path / "sum.py").write_text(
-        "import sys\ndef add(x):\n    return sum(range(x))\nprint(add(int(sys.argv[1])))\n"
-    )
+    script = "import sys\ndef add(x):\n    return sum(range(x))\nprint(add(int(sys.argv[1])))\n"
+    (tmp_path / "sum.py").write_text(script)
     kernel.run("number = 1000")
     ran = kernel.run("%lines --function add sum.py {number}")
     assert ran.error is None, ran

@@ -11,7 +11,6 @@ from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any
 
-from workshop.errors import WorkshopError
 from workshop.runs.process_tree import LOOK_EVERY_S, end, tree_of
 from workshop.terminal import COLUMNS_VARIABLE, cut
 
@@ -123,11 +122,6 @@ class CommandProcess:
     def output(self) -> str:
         """Return what it has printed to stdout."""
         return self._output.read_text(encoding="utf-8", errors="replace")
-
-    def failure(self) -> WorkshopError:
-        """Return the error that it ended with: the last line that it has said."""
-        says = self.said.last.removeprefix("Error: ").replace(f"{self._mark}/", "")
-        return WorkshopError(says or f"it ended with exit code {self.process.returncode}, and said nothing")
 
 
 class SaidSoFar:

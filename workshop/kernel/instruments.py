@@ -1,6 +1,7 @@
 """Each instrument as a cell runs it: the command, and the answer made of what it writes."""
 
 import json
+import re
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -52,8 +53,14 @@ class Asking:
         return None
 
     def plain(self, text: str) -> str:
-        """Return a text without the path of the folder, which nobody knows and which goes."""
-        return text.replace(f"{self.folder}/", "")
+        """Return a text in which cells have their names, without the files in a folder that nobody knows."""
+        text = re.sub(rf"{re.escape(str(self.folder))}/(In \[\d+\]\.ipynb/)?", "", text)
+        return re.sub(r"(In \[\d+\])(\.ipynb|\.lprof|\.py)+", r"\1", text)
+
+    def failure(self, process: CommandProcess) -> WorkshopError:
+        """Return the error that a command has ended with: the last line that it has said."""
+        says = self.plain(process.said.last.removeprefix("Error: "))
+        return WorkshopError(says or f"it ended with exit code {process.process.returncode}, and said nothing")
 
 
 def measured(asking: Asking, progress: CellProgress) -> Answer:
@@ -77,7 +84,7 @@ def measured(asking: Asking, progress: CellProgress) -> Answer:
         if text:
             print(text)
             raise WorkshopError(f"workshop {asking.name} ended with exit code {code}")
-        raise process.failure()
+        raise asking.failure(process)
     return answer
 
 
@@ -104,7 +111,7 @@ def lines(asking: Asking, progress: CellProgress) -> Answer:
     if code and (says := shorten(process.said.text)):
         print(asking.plain(says))
     if answer is None:
-        raise process.failure()
+        raise asking.failure(process)
     if code:
         shown(answer)
         raise WorkshopError(f"{name_of(asking.script[0])} ended with exit code {code}")
