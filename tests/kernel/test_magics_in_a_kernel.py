@@ -47,11 +47,11 @@ def ready(kernel: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
 
 
 def left_of(kernel: Any, tmp_path: Path) -> tuple[list[str], list[str], list[str]]:
-    """What runs below the kernel, or bears the mark of a cell, and what lies in the folders."""
+    """What runs below the kernel, or bears the mark of a cell, and what the workshop has left in the folder."""
     here = psutil.Process(kernel.manager.provisioner.process.pid)
     below = [" ".join(each.cmdline()) for each in here.children(recursive=True) if each.status() != "zombie"]
     own = str(tmp_path / "tmp" / SESSION_FOLDER)
-    return below, [str(each) for each in marked(own)], [each.name for each in (tmp_path / "tmp").iterdir()]
+    return below, [str(each) for each in marked(own)], [each.name for each in (tmp_path / "tmp").glob("workshop-*")]
 
 
 @pytest.fixture(autouse=True)

@@ -39,17 +39,17 @@ def command_line(words: Sequence[str]) -> list[str]:
     return [sys.executable, "-P", "-m", "workshop", *words]
 
 
-def plain_environment() -> dict[str, str]:
+def environment_of(folder: Path) -> dict[str, str]:
     """Return the environment of a command whose text is shown below a cell: a kernel asks for colours."""
-    columns = os.environ.get("COLUMNS", COLUMNS)
-    return {**os.environ, COLUMNS_VARIABLE: columns, "NO_COLOR": "1", "FORCE_COLOR": ""}
+    plain = {COLUMNS_VARIABLE: os.environ.get("COLUMNS", COLUMNS), "NO_COLOR": "1", "FORCE_COLOR": ""}
+    return {**os.environ, **plain, CELL_VARIABLE: str(folder)}
 
 
-def started_command(*words: str) -> subprocess.Popen[str]:
+def started_command(folder: Path, *words: str) -> subprocess.Popen[str]:
     """Start a command that takes no time, and only reads what is there."""
     text = {"text": True, "encoding": "utf-8", "errors": "replace"}
     pipes: dict[str, Any] = dict.fromkeys(("stdout", "stderr"), subprocess.PIPE) | text
-    return subprocess.Popen(command_line(words), env=plain_environment(), stdin=subprocess.DEVNULL, **pipes)
+    return subprocess.Popen(command_line(words), env=environment_of(folder), stdin=subprocess.DEVNULL, **pipes)
 
 
 def last_line(text: str) -> str:
@@ -76,7 +76,7 @@ class CommandProcess:
         with self._output.open("wb") as output:
             self.process = subprocess.Popen(
                 command_line(words),
-                env={**plain_environment(), CELL_VARIABLE: self._mark},
+                env=environment_of(folder),
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE if only_progress else output,
                 stderr=subprocess.STDOUT if only_progress else subprocess.PIPE,

@@ -16,6 +16,7 @@ from workshop.notebooks.cell_script import noted
 from workshop.notebooks.magics import INSTRUMENTS
 from workshop.notebooks.notebook_file import SCRIPT_SUFFIXES, SESSION_FOLDER
 from workshop.probe.cell_runner import FAILED
+from workshop.runs.process_tree import end, marked
 from workshop.terminal import some_of
 
 _magics: dict[int, "Magics"] = {}
@@ -52,9 +53,12 @@ class Magics:
 
         def magic(line: str, cell: str | None = None) -> Answer | None:
             with TemporaryDirectory(prefix=SESSION_FOLDER, ignore_cleanup_errors=True) as folder:
-                if cell is None:
-                    return self._of_script(name, shlex.split(line), Path(folder))
-                return self._of_cell(name, shlex.split(line), cell, Path(folder))
+                try:
+                    if cell is None:
+                        return self._of_script(name, _words(line), Path(folder))
+                    return self._of_cell(name, _words(line), cell, Path(folder))
+                finally:  # whenever an interrupt comes
+                    end(lambda: marked(folder), grace_s=0)
 
         magic.__doc__ = f"""Run `workshop {name}` on a script, or with %% on the cells so far and this one.
 
@@ -68,9 +72,9 @@ class Magics:
     def _of_script(self, name: str, words: list[str], folder: Path) -> Answer | None:
         if not words:
             raise WorkshopError(f"name a script behind %{name}; in its own cell, %%{name} takes what stands below it")
-        if HERE in words:
-            raise WorkshopError(f"{HERE} is for cells; a script has a process of its own in any case")
         at = next((at for at, word in enumerate(words) if word.endswith(SCRIPT_SUFFIXES)), len(words))
+        if HERE in words[:at]:
+            raise WorkshopError(f"{HERE} is for cells; a script has a process of its own in any case")
         script = words[at] if at < len(words) else words[-1]
         asking = Asking(name, words[:at], words[at:], folder)
         return self._answer(asking, f"%{name} {script}", noted(Path(script)))
@@ -105,7 +109,14 @@ class Magics:
                 shown(stopped.answer)
             raise
         finally:
-            has_failed = failed and failed.is_file()
-            noted = failed.read_text(encoding="utf-8").splitlines() if failed and has_failed else []
-            progress.end("; ".join(filter(None, [ended, *says, *noted])) or "done")
+            failures = failed.read_text(encoding="utf-8").splitlines() if failed and failed.is_file() else []
+            progress.end("; ".join(filter(None, [ended, *says, *failures])) or "done")
         return answer
+
+
+def _words(line: str) -> list[str]:
+    """Return the words of a line, as a shell would have them."""
+    try:
+        return shlex.split(line)
+    except ValueError as error:  # a quote without its end
+        raise WorkshopError(f"{line} cannot be read: {str(error).lower()}") from None

@@ -126,7 +126,8 @@ def lines_of(profile: Path, view: Sequence[str], asking: Asking) -> Answer:
     """
     page = asking.folder / "page.html"
     forms = {"text": [], "json": ["--json"], "html": ["--html", str(page)]}
-    started = {form: started_command("lines", *view, *more, str(profile)) for form, more in forms.items()}
+    words = "lines", str(profile), *view
+    started = {form: started_command(asking.folder, *words, *more) for form, more in forms.items()}
     said = {form: process.communicate() for form, process in started.items()}
     if failed := next((form for form, process in started.items() if process.returncode), None):
         raise WorkshopError(last_line(said[failed][1]).removeprefix("Error: "))
