@@ -9,6 +9,7 @@ from typing import Any
 FITTED = (
     "const page = this.contentDocument, rgb = getComputedStyle(this.parentNode).color.match(/[0-9.]+/g);"
     "this.style.colorScheme = +rgb[0] + +rgb[1] + +rgb[2] > 382 ? 'dark' : 'light';"
+    "this.style.height = 0;"  # a page is as high as its frame at least
     "this.style.height = Math.min(page.documentElement.scrollHeight + 2, 680) + 'px';"
 )
 """Gives the page the height that it needs, up to one that fits on a screen, and the colours of what is around it."""

@@ -125,9 +125,10 @@ def lines_of(profile: Path, view: Sequence[str], asking: Asking) -> Answer:
         WorkshopError: there is no such option, or no such function.
     """
     page = asking.folder / "page.html"
-    forms = {"text": [], "json": ["--json"], "html": ["--html", str(page)]}
-    words = "lines", str(profile), *view
-    started = {form: started_command(asking.folder, *words, *more) for form, more in forms.items()}
+    of_page = [word for before, word in pairwise(["", *view]) if not word.startswith("--by") and before != "--by"]
+    forms = {"text": view, "json": [*view, "--json"], "html": [*of_page, "--html", str(page)]}
+    file = str(profile)
+    started = {form: started_command(asking.folder, "lines", file, *options) for form, options in forms.items()}
     said = {form: process.communicate() for form, process in started.items()}
     if failed := next((form for form, process in started.items() if process.returncode), None):
         raise WorkshopError(last_line(said[failed][1]).removeprefix("Error: "))
