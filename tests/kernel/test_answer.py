@@ -33,7 +33,7 @@ def test_the_page_has_its_height_and_the_colours_around_it(
     with visited(browser, file) as page:
         short, long = (frame.bounding_box()["height"] for frame in page.query_selector_all("iframe"))
         assert 50 < short < 300
-        assert long == 680, "the rest is scrolled"
+        assert long == 682, "with its border; the rest is scrolled"
         for frame in page.frames[1:]:
             assert frame.evaluate("matchMedia('(prefers-color-scheme: dark)').matches") is is_dark
 
