@@ -118,7 +118,7 @@ def test_memory_is_that_of_the_cell(ready: Any, tmp_path: Path) -> None:
         ("%%measure --seconds 500", "measuring its steps"),
         ("%%measure", "starts ("),
         ("%%lines", "it trains"),
-        ("%%memory --seconds 500", "following every tensor"),
+        ("%%memory --seconds 500", "watching its memory"),
     ],
 )
 def test_an_interrupt_leaves_the_kernel_and_nothing_else(magic: str, until: str, ready: Any, tmp_path: Path) -> None:
