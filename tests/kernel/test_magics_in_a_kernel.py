@@ -157,10 +157,10 @@ def test_what_goes_wrong_is_told_in_a_line(ready: Any, tmp_path: Path) -> None:
     ]
     assert ready.run("%measure nowhere.py").error == [f"{tmp_path}/nowhere.py is not a file; name a Python script"]
     (crashed,) = ready.run("%%lines\ny = 1\nraise ValueError('here')").error
-    assert crashed == "In [12] ended with exit code 1"
+    assert crashed == "In [11] ended with exit code 1"
     failed = ready.run("%%measure\nraise ValueError('here')")
     assert failed.error == ["workshop measure ended with exit code 5"]
-    assert 'File "In [13]", line 2' in failed.printed
+    assert 'File "In [12]", line 2' in failed.printed
     assert "ValueError: here" in failed.printed
     assert left_of(ready, tmp_path) == ([], [], [])
 
