@@ -44,3 +44,5 @@ def test_what_is_shown_has_names_of_cells_and_no_folder(tmp_path: Path) -> None:
     assert Asking("measure", [], [], tmp_path).value("--html") is None
     trace = f'File "{tmp_path}/In [13].ipynb/In [12].py", line 2; {tmp_path}/In [13].ipynb.lprof'
     assert asking.plain(trace) == 'File "In [12]", line 2; In [13]'
+    broken = f'File "{str(tmp_path)[:9]}\n{str(tmp_path)[9:]}/In [13].ipynb/In [12].py", line 2'
+    assert asking.plain(broken) == 'File "In [12]", line 2'

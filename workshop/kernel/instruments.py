@@ -54,7 +54,8 @@ class Asking:
 
     def plain(self, text: str) -> str:
         """Return a text in which cells have their names, without the files in a folder that nobody knows."""
-        text = re.sub(rf"{re.escape(str(self.folder))}/(In \[\d+\]\.ipynb/)?", "", text)
+        folder = r"\n?".join(map(re.escape, f"{self.folder}/"))  # a long path is broken at the end of a line
+        text = re.sub(rf"{folder}\n?(In \[\d+\]\.ipynb/\n?)?", "", text)
         return re.sub(r"(In \[\d+\])(\.ipynb|\.lprof|\.py)+", r"\1", text)
 
     def failure(self, process: CommandProcess) -> WorkshopError:
