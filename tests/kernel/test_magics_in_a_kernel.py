@@ -160,7 +160,7 @@ def test_what_goes_wrong_is_told_in_a_line(ready: Any, tmp_path: Path) -> None:
     assert crashed == "In [11] ended with exit code 1"
     failed = ready.run("%%measure\nraise ValueError('here')")
     assert failed.error == ["workshop measure ended with exit code 5"]
-    assert 'File "In [12]", line 2' in failed.printed
+    assert 'File "In [12]", line 2' in " ".join(failed.printed.split())
     assert "ValueError: here" in failed.printed
     assert left_of(ready, tmp_path) == ([], [], [])
 
