@@ -13,6 +13,7 @@ WORKSHOP = Path(__file__).parents[1] / "workshop"
 
 LAYERS = [
     {"__main__"},
+    {"kernel"},
     {"cli"},
     {"agents"},
     {"room"},

@@ -27,6 +27,10 @@ class WorkshopError(Exception):
 
     exit_code = EXIT_USAGE
 
+    def _render_traceback_(self) -> list[str]:
+        """Return what IPython shows in place of a traceback."""
+        return [str(_message(self))]
+
 
 class CrashError(WorkshopError):
     """A script that crashed before anything of it was recorded."""

@@ -1,6 +1,8 @@
 """Text for a terminal: how wide it is, lines that are broken between words, and lists that are cut."""
 
+import os
 import shutil
+import sys
 import textwrap
 from collections.abc import Iterable
 from typing import TextIO
@@ -16,9 +18,15 @@ class Count(str):
     """A text that tells how far something has come: the next one takes its place."""
 
 
+COLUMNS_VARIABLE = "WORKSHOP_COLUMNS"
+"""The environment variable with the number of columns of an answer that goes elsewhere than to a terminal."""
+
+
 def columns_of(stream: TextIO) -> int | None:
     """Return the number of columns of the terminal that a stream goes to; None if it goes elsewhere."""
-    return shutil.get_terminal_size().columns if stream.isatty() else None
+    if stream.isatty():
+        return shutil.get_terminal_size().columns
+    return int(os.environ.get(COLUMNS_VARIABLE, 0)) or None if stream is sys.stdout else None
 
 
 def wrapped(text: str, width: int | None, first: str = "", others: str = "") -> str:

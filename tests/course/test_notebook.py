@@ -6,8 +6,10 @@ import shlex
 import shutil
 import subprocess
 import sys
+from importlib import import_module
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import nbformat
 import pytest
@@ -55,6 +57,7 @@ def test_its_own_code_runs_and_its_commands_get_the_right_answers(
     cells: nbformat.NotebookNode, here: Path, workshop: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its commands are noted and parsed, and those that only put a script in place are run."""
+    import_module("torch")  # which looks for its libraries by the `Popen` that is replaced below
     drawn, typed, ended = [], [], []
 
     def shell(command: str) -> None:
@@ -69,11 +72,20 @@ def test_its_own_code_runs_and_its_commands_get_the_right_answers(
     training = SimpleNamespace(terminate=lambda: ended.append("training"))
     monkeypatch.setattr("subprocess.Popen", lambda command, **_: typed.append(shlex.join(command)) or training)
     monkeypatch.setattr("time.sleep", lambda _: None)
-    known = {"shell": shell}
+    commands = {"measure": "measure", "memory": "memory", "lines": "record lines --"}
+    looked: list[str] = []
+
+    def magic(name: str, line: str) -> None:
+        looked.append(name)
+        shell(f"workshop {commands[name]} {line}")
+
+    known = {"shell": shell, "magic": magic}
     for cell in cells.cells:
         if cell.cell_type == "code" and "colab" not in cell.metadata.get("tags", []):
-            source = cell.source.replace("TOUR = False", "TOUR = True")
-            exec(re.sub(r"^( *)!(.*)$", r"\1shell(f'''\2''')", source, flags=re.M), known)
+            source = cell.source.replace("TOUR = False", "TOUR = True").replace("%load_ext workshop\n", "")
+            source = re.sub(r"^( *)!(.*)$", r"\1shell(f'''\2''')", source, flags=re.M)
+            exec(re.sub(r"^%(\w+) (.*)$", r"magic('\1', f'''\2''')", source, flags=re.M), known)
+    assert looked == ["lines", "measure", "memory"]
     assert (drawn, ended) == (["main", "__getitem__"], ["training"])
     answered = dict(re.findall(r'^workshop check (\w+) --answer "(.+)"$', "\n".join(typed), re.M))
     assert answered.keys() == {part.name for part in all_parts() if part.question}
@@ -101,7 +113,7 @@ def test_it_runs_from_top_to_bottom(cells: nbformat.NotebookNode, project: Path,
     for cell in cells.cells:
         cell.source = re.sub(rf"^!workshop check ({checks})\b.*$", "", cell.source, flags=re.M)
         cell.source = cell.source.replace("TOUR = False", "TOUR = True").replace("time.sleep(30)", "time.sleep(5)")
-        cell.source = cell.source.replace("!workshop measure", "!workshop measure --seconds 3")
+        cell.source = cell.source.replace("%measure", "%measure --seconds 3")
     NotebookClient(cells, timeout=600, kernel_name="python3", resources={"metadata": {"path": str(tmp_path)}}).execute()
     said = "\n\n".join(
         f"{cell.source}\n{''.join(out.get('text', '') for out in cell.outputs)}"
@@ -111,8 +123,17 @@ def test_it_runs_from_top_to_bottom(cells: nbformat.NotebookNode, project: Path,
     state = State(tmp_path)
     for part in all_parts():
         assert part.change or state.get("parts", part.name, "last") == "done", said
+    shown = {magic: _shown_by(cells, magic) for magic in ("%lines", "%measure", "%memory")}
+    assert all("<iframe" in bundle["text/html"] and bundle["text/plain"] for bundle in shown.values())
     assert "Traceback" not in said
     assert "Usage: " not in said
+
+
+def _shown_by(cells: nbformat.NotebookNode, magic: str) -> Any:
+    """What the cell with a magic has shown as its result."""
+    (cell,) = (each for each in cells.cells if each.cell_type == "code" and f"\n{magic} " in f"\n{each.source}")
+    (result,) = (each for each in cell.outputs if each.output_type == "execute_result")
+    return result.data
 
 
 @pytest.fixture

@@ -20,6 +20,8 @@ from workshop.notebooks.magics import as_python
         ("!run \\\n  --a 1e \\\n  --b x_1:2\nx = 1", "\n\npass\nx = 1", [(1, "!run \\")]),
         ("%time f(x)\n%timeit -n 10 g(x)", "f(x)\ng(x)", []),
         ("%%time\nf(x)", "\nf(x)", []),
+        ("%%measure --seconds 2\nf(x)", "\nf(x)", []),
+        ("%measure train.py --lr 1\nx = 1", "pass\nx = 1", []),
         ("%%bash\nls\npwd", "\n\n", [(1, "%%bash")]),
         ("# which\n%%time\nf(x)", "# which\npass\nf(x)", []),
         (">>> x = 1\n>>> if x:\n...     y = 2", "x = 1\nif x:\n    y = 2", []),

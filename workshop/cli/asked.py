@@ -12,7 +12,7 @@ import typer
 from workshop.cli.output import print_json, progress_line, require_writable, tell_of_notebook, write_file
 from workshop.cli.reported import of_verdict, wanted, write_reports
 from workshop.errors import WorkshopError
-from workshop.notebooks.notebook_file import SCRIPT_SUFFIXES
+from workshop.notebooks.notebook_file import SCRIPT_SUFFIXES, as_typed, name_of
 from workshop.reports import Report
 
 if TYPE_CHECKING:
@@ -76,7 +76,7 @@ class Asked:
     @property
     def name(self) -> str:
         """What the script is called."""
-        return self.script if self.is_module else Path(self.path).name
+        return self.script if self.is_module else name_of(self.path)
 
     def found(self, measure: "Callable[[Say], Found]") -> Found:
         """Return what is measured, with progress shown meanwhile.
@@ -97,7 +97,7 @@ class Asked:
         from workshop.cli.result_text import print_verdict
         from workshop.judge.verdict import Outcome, broken
 
-        verdict = broken(self.script, error)
+        verdict = broken(as_typed(self.script), error)
         if verdict.outcome is not Outcome.BROKEN:  # nothing was compared or decided
             verdict = replace(verdict, words="not measured")
         self.html = self.save = None

@@ -181,7 +181,7 @@ def console() -> "Console":
     from rich.console import Console
 
     no_width = 100_000  # a pipe or a file: lines broken there could not be copied, or read by a program
-    return Console(highlight=False, width=None if sys.stdout.isatty() else no_width)
+    return Console(highlight=False, width=None if sys.stdout.isatty() else terminal_width() or no_width)
 
 
 def write_file(path: Path, text: str) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 from workshop import noise
 from workshop.errors import WorkshopError
 from workshop.file_kind import wrong_kind
+from workshop.notebooks.cell_places import place
 from workshop.probe.phases import Phase
 
 MIN_SHARE = 0.02
@@ -127,7 +128,7 @@ def _of_lines(before: Values, after: Values, least_ms: float, phases: Mapping[st
     """
     if not (before["lines"] and after["lines"]):
         return []
-    files = {_key(line): Path(line["file"]).name for line in (*before["lines"], *after["lines"])}
+    files = {_key(line): place(line["file"], None) for line in (*before["lines"], *after["lines"])}
     both = [_by_text(each["lines"]) for each in (before, after)]
     found = []
     keys = dict.fromkeys([*both[0], *both[1]])

@@ -21,25 +21,18 @@ import warnings
 from contextlib import suppress
 from importlib.machinery import ModuleSpec, SourceFileLoader
 from importlib.util import decode_source, spec_from_loader
-from inspect import CO_OPTIMIZED
 from pathlib import Path
 from time import monotonic, sleep, time_ns  # the script may replace those of the module
-from types import CellType, CodeType, FrameType, FunctionType, ModuleType, TracebackType
+from types import CodeType, FrameType, ModuleType, TracebackType
 from typing import Any, NoReturn
 
-from line_profiler import LineProfiler
-
 from workshop.line_counts import MAIN, SUFFIX, ProcessCounts
+from workshop.line_counts.counted_code import MONITORING, CountedCode
+from workshop.probe import earlier_cells
 from workshop.probe.imports import after_import
 from workshop.probe.internals import SET_SIGNALS, SIGNAL_MODULE, WORKER_LOOP, worker_argument
 from workshop.probe.settings import CountedRun
 from workshop.probe.user_code import LIBRARY_FOLDERS, is_user_code
-
-MONITORING: Any = getattr(sys, "monitoring", None)
-"""How Python reports the lines that run, from 3.12 on."""
-
-COMPREHENSIONS = ("<listcomp>", "<setcomp>", "<dictcomp>", "<genexpr>")
-"""The names of what is a function to Python before 3.12, but not to the person who wrote it."""
 
 
 class LineCounter:
@@ -53,8 +46,7 @@ class LineCounter:
         self.run = run
         self.own = [Path(folder).resolve() for folder in run.more]  # folders of packages that are the user's code, too
         self.main = vars(sys.modules["__main__"])
-        self.profiler: Any = None
-        self.codes: list[CodeType] = []
+        self.code = CountedCode(tuple(run.only))
         self.sources: dict[str, str] = {}
 
     def start(self) -> None:
@@ -67,6 +59,7 @@ class LineCounter:
         # This counter has a thread of its own, of which Python 3.12 would warn wherever the script forks.
         warnings.filterwarnings("ignore", ".*multi-threaded, use of fork", DeprecationWarning)
         after_import(SIGNAL_MODULE, self._write_when_terminated)
+        earlier_cells.when_over(self._begin)
 
     def _load_user_code(self) -> None:
         """Have all of the user's code that this process loads from now on be counted before it runs."""
@@ -100,61 +93,23 @@ class LineCounter:
     def count(self, code: CodeType, path: str, source: bytes) -> CodeType:
         """Have the lines of a file be counted, and return the code that is to run."""
         self.sources[path] = decode_source(source)
-        return self._counted(code)
-
-    def _counted(self, code: CodeType) -> CodeType:
-        """Return code of which the functions inside are counted, and it is itself."""
-        inside = [self._counted(value) if isinstance(value, CodeType) else value for value in code.co_consts]
-        code = code.replace(co_consts=tuple(inside))
-        if not self._is_wanted(code):
-            return code
-        function = _function(code)
-        self.profiler.add_function(function)
-        code = function.__code__
-        self.codes.append(code)
-        self._count_here(code)
-        return code
-
-    def _is_wanted(self, code: CodeType) -> bool:
-        """Whether this is a function or the body of a module; the line of a comprehension has its time anyway."""
-        is_function = code.co_flags & CO_OPTIMIZED and code.co_name not in COMPREHENSIONS
-        if not self.run.only:
-            return bool(is_function) or code.co_name == "<module>"
-        return bool(is_function) and bool({code.co_name, code.co_qualname} & set(self.run.only))
+        return self.code.counted(code)
 
     def _begin(self) -> None:
         """Count from zero, in a process that has just begun."""
-        if self.profiler:
-            self.profiler.disable()
-        self.profiler = LineProfiler()
-        for code in self.codes:
-            self.profiler.add_function(_function(code))
         self.began_s, self.writing = monotonic(), threading.RLock()
         self.path = Path(self.run.folder, f"{time_ns()}-{uuid.uuid4().hex}{SUFFIX}")
-        self.profiler.enable()
-        if MONITORING:
-            # What is raised can only be reported for all code; the rest is asked for where it is counted.
-            events = MONITORING.events
-            MONITORING.set_events(self.profiler.tool_id, events.RAISE | events.RERAISE)
-            for code in self.codes:
-                self._count_here(code)
-        else:
+        self.code.begin()
+        if not MONITORING:
             threading.settrace(self._enable_in_thread)
         threading.Thread(target=self._keep_writing, name="workshop record lines", daemon=True).start()
         if threading.current_thread() is threading.main_thread() and signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
             signal.signal(signal.SIGTERM, self._write_and_die)
 
-    def _count_here(self, code: CodeType) -> None:
-        """Have Python 3.12 and later report the lines of this code; code that is not counted loses no time then."""
-        if MONITORING:
-            events = MONITORING.events
-            wanted = events.LINE | events.PY_RETURN | events.PY_YIELD
-            MONITORING.set_local_events(self.profiler.tool_id, code, wanted)
-
     def _enable_in_thread(self, frame: FrameType, event: str, arg: Any) -> None:
         """Count in a thread that has just begun: before Python 3.12, each thread is asked by itself."""
-        self.profiler.disable()  # line_profiler takes a thread for an earlier one with the same number
-        self.profiler.enable()
+        self.code.profiler.disable()  # line_profiler takes a thread for an earlier one with the same number
+        self.code.profiler.enable()
 
     def _keep_writing(self) -> None:
         sys.settrace(None)  # its own lines are not counted, and need not be looked at
@@ -171,8 +126,10 @@ class LineCounter:
 
     def _write(self) -> None:
         """Write what has been counted so far, if anything has."""
+        if earlier_cells.are_running:
+            return
         with self.writing:
-            stats = self.profiler.get_stats()
+            stats = self.code.profiler.get_stats()
             lines = [(*function, lines) for function, lines in stats.timings.items() if lines]
             if lines:
                 seconds = monotonic() - self.began_s
@@ -212,11 +169,6 @@ class LineCounter:
             if signal.getsignal(number) == self._write_and_die:
                 signal.signal(number, signal.SIG_DFL)
                 os.kill(os.getpid(), number)
-
-
-def _function(code: CodeType) -> FunctionType:
-    """Return a function of this code, which is never called: line_profiler asks for one."""
-    return FunctionType(code, {}, closure=tuple(CellType() for _ in code.co_freevars))
 
 
 def _name() -> str:

@@ -7,7 +7,7 @@ from typing import Any
 
 from workshop.errors import WorkshopError
 from workshop.notebooks.magics import as_python
-from workshop.notebooks.notebook_file import Cell, cell_of, read
+from workshop.notebooks.notebook_file import Cell, cell_of, is_session, name_of, read
 
 
 def place(file: str, line: int | None, path: bool = False) -> str:
@@ -27,11 +27,15 @@ def line_of(file: str, line: int) -> str:
 def title(file: str) -> str:
     """Return the name of a file above its lines: its path, or the notebook's with the name of the cell."""
     cell = cell_of(file)
+    if cell and is_session(cell[0]):
+        return cell_name(*cell)
     return f"{cell[0]}, {cell_name(*cell)}" if cell else file
 
 
 def cell_name(notebook: str, number: int) -> str:
     """Return the name of a cell, with the number beside it as the notebook is now."""
+    if is_session(notebook):
+        return f"In [{number}]"
     cell = _cell(notebook, number)
     return cell.name if cell else f"cell {number}"
 
@@ -57,8 +61,10 @@ def with_cells(values: Any) -> Any:
         return values
     found = {name: with_cells(each) for name, each in values.items()}
     if isinstance(file := found.get("file"), str) and (cell := cell_of(file)):
-        number, known = cell[1], _cell(*cell)
-        found |= {"file": cell[0], "cell": number, "cell_ran_as": known.ran_as if known else None}
+        (notebook, number), known = cell, _cell(*cell)
+        if is_session(notebook):  # which is nowhere on the disk once it was looked at
+            return found | {"file": name_of(notebook), "cell": number, "cell_ran_as": number}
+        found |= {"file": notebook, "cell": number, "cell_ran_as": known.ran_as if known else None}
     return found
 
 

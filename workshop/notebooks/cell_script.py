@@ -13,7 +13,7 @@ from pathlib import Path
 
 from workshop.errors import WorkshopError
 from workshop.notebooks.magics import CellCode, as_python
-from workshop.notebooks.notebook_file import NOTEBOOK_SUFFIX, SCRIPT_SUFFIXES, SKIPPED, Cell, Notebook, read
+from workshop.notebooks.notebook_file import NOTEBOOK_SUFFIX, SCRIPT_SUFFIXES, SKIPPED, Cell, Notebook, name_of, read
 from workshop.terminal import some_of
 
 START = "from workshop.probe.cell_runner import run\n\nrun(__file__, globals())\n"
@@ -46,12 +46,13 @@ def choose(numbers: str) -> None:
 
 
 def cells_to_run(notebook: Notebook) -> Sequence[Cell]:
-    """Return the cells that are not left out.
+    """Return the cells that are not left out; the last one of a session never is.
 
     Raises:
         WorkshopError: all are.
     """
-    wanted = [each for each in notebook.cells if SKIPPED not in each.tags and (not _chosen or each.number in _chosen)]
+    chosen = _chosen | {notebook.cells[-1].number} if _chosen and notebook.is_session else _chosen
+    wanted = [each for each in notebook.cells if SKIPPED not in each.tags and (not chosen or each.number in chosen)]
     if not wanted:
         cells = f"it has {len(notebook.cells)}"
         raise WorkshopError(f"no cell of {notebook.path} is left to run; {cells}, some may have the tag {SKIPPED}")
@@ -74,9 +75,21 @@ def notes(path: Path) -> list[str]:
     notebook, said = read(path), []
     for cell in (to_run := cells_to_run(notebook)):
         said += [f"{cell.name}, line {line}: {text}" for line, text in as_python(cell.source).skipped]
-    counted = f"{path.name}: {len(to_run)} of {len(notebook.cells)} cells are run"
-    skipped = f"{path.name}: not run: {some_of(said)}"
+    name = name_of(path)
+    counted = f"{name}: {len(to_run)} of {len(notebook.cells)} cells are run"
+    skipped = f"{name}: not run: {some_of(said)}"
     return [counted] * (len(to_run) < len(notebook.cells)) + [skipped] * bool(said)
+
+
+def noted(path: Path, numbers: str | None = None) -> list[str]:
+    """Say the same of a notebook of which only some cells are run."""
+    try:
+        choose(numbers or "")
+        return notes(path)
+    except (ValueError, WorkshopError):  # of which the command tells
+        return []
+    finally:
+        choose("")
 
 
 @cache
@@ -87,6 +100,8 @@ def _started(path: str) -> str:
 def start_of(notebook: Notebook) -> str:
     """Make the file that runs the cells of a notebook, and return its path.
 
+    A session runs in the present folder, as its kernel does, and what is looked at begins with its last cell.
+
     Raises:
         WorkshopError: a cell needs the front end.
     """
@@ -94,14 +109,20 @@ def start_of(notebook: Notebook) -> str:
     for cell in cells_to_run(notebook):
         code, file = as_python(cell.source), notebook.file_of(cell)
         for line, text, needs in _hindrances(code):
-            where = f"{cell.name}, line {line} of {notebook.path.name}"
-            raise WorkshopError(f"{where} needs {needs}: {text}; leave it out with --cells or the tag {SKIPPED}")
+            where = f"{cell.name}, line {line}" + f" of {notebook.path.name}" * (not notebook.is_session)
+            how = "with --cells" if notebook.is_session else f"with --cells or the tag {SKIPPED}"
+            raise WorkshopError(f"{where} needs {needs}: {text}; leave it out {how}")
         cells.append((file, code.source))
         linecache.cache[file] = (len(code.source), None, code.source.splitlines(keepends=True), file)  # as IPython does
     _folders.append(folder := tempfile.TemporaryDirectory(prefix=FOLDER, ignore_cleanup_errors=True))
-    Path(folder.name, CELLS).write_text(
-        json.dumps({"notebook": os.path.abspath(notebook.path), "cells": cells}), encoding="utf-8"
-    )
+    path, is_session = os.path.abspath(notebook.path), notebook.is_session
+    found = {
+        "notebook": path,
+        "folder": os.getcwd() if is_session else os.path.dirname(path),
+        "cells": cells,
+        "earlier": len(cells) - 1 if is_session else 0,
+    }
+    Path(folder.name, CELLS).write_text(json.dumps(found), encoding="utf-8")
     (start := Path(folder.name, notebook.path.name)).write_text(START, encoding="utf-8")
     return str(start)
 

@@ -12,7 +12,10 @@ from dataclasses import dataclass
 RUN_THEIR_CODE = ("time", "timeit", "capture", "prun", "memit")
 """Magics that run Python as it is: only what they do with it beside is left out."""
 
-SILENT = ("matplotlib", "load_ext", "reload_ext", "autoreload", "config", *RUN_THEIR_CODE)
+INSTRUMENTS = ("measure", "lines", "memory")
+"""The workshop's own magics: the code of a cell is run, without a measurement in the measurement."""
+
+SILENT = ("matplotlib", "load_ext", "reload_ext", "autoreload", "config", *RUN_THEIR_CODE, *INSTRUMENTS)
 """Magics of which nobody misses anything in a run without a front end."""
 
 _MAGIC = re.compile(r"(?P<indent>\s*)(?:%%?(?P<name>\w+)(?:\s+-\w+\s*\d*)*(?P<rest>.*)|!.*|\?.*|[^#'\"]*\?)\s*")
@@ -41,7 +44,7 @@ def as_python(source: str) -> CellCode:
         lines = [re.sub(r"^(>>>|\.\.\.) ?", "", line) for line in lines]
     if lines[first].startswith("%%"):
         name = re.match(r"%%(\w*)", lines[first])
-        if not name or name[1] not in RUN_THEIR_CODE:
+        if not name or name[1] not in (*RUN_THEIR_CODE, *INSTRUMENTS):
             return CellCode("\n" * (len(lines) - 1), [(first + 1, lines[first])])
         lines[first] = ""
     while (at := _not_python(lines)) is not None:

@@ -19,7 +19,13 @@ SCRIPT_SUFFIXES = (".py", NOTEBOOK_SUFFIX)
 SKIPPED = "skip-measure"
 """The tag of a cell that is left out."""
 
-_CELL = re.compile(rf"(?P<notebook>.+{re.escape(NOTEBOOK_SUFFIX)})/cell (?P<number>\d+)\.py")
+SESSION_FOLDER = "workshop-session-"
+"""The beginning of the name of a folder in which a notebook is a session: the cells that a kernel has run, in order.
+
+The last cell is what the session is about. Each is called by the number beside it, and by nothing else.
+"""
+
+_CELL = re.compile(rf"(?P<notebook>.+{re.escape(NOTEBOOK_SUFFIX)})/(?:cell (?P<cell>\d+)|In \[(?P<ran_as>\d+)\])\.py")
 
 
 @dataclass(frozen=True)
@@ -27,18 +33,23 @@ class Cell:
     """A code cell with something in it."""
 
     number: int
-    """Its place among such cells, from 1: after "Restart and run all", the number that stands beside it."""
+    """Its place among such cells, from 1: after "Restart and run all", the number that stands beside it; of a session,
+    that number in any case."""
     ran_as: int | None
     """The number beside it, In [12], from when it was run last; None if it was not."""
     source: str
     tags: tuple[str, ...]
     index: int
     """Its place among all cells of the file, from 0."""
+    in_session: bool = False
 
     @property
     def name(self) -> str:
         """What it is called."""
-        return f"cell {self.number} (In [{self.ran_as}])" if self.ran_as else f"cell {self.number}"
+        ran_as = f"In [{self.ran_as}]"
+        if self.in_session:
+            return ran_as
+        return f"cell {self.number} ({ran_as})" if self.ran_as else f"cell {self.number}"
 
 
 @dataclass(frozen=True)
@@ -50,13 +61,34 @@ class Notebook:
 
     def file_of(self, cell: Cell) -> str:
         """Return the name of the file that a cell is to Python; there is none on the disk."""
-        return f"{os.path.abspath(self.path)}/cell {cell.number}.py"
+        name = cell.name if cell.in_session else f"cell {cell.number}"
+        return f"{os.path.abspath(self.path)}/{name}.py"
+
+    @property
+    def is_session(self) -> bool:
+        """Whether it is what a kernel has run."""
+        return is_session(self.path)
 
 
 def cell_of(file: str) -> tuple[str, int] | None:
     """Return the notebook and the number of the cell whose file, as Python has it, this is; None for other files."""
     found = _CELL.fullmatch(file)
-    return (found["notebook"], int(found["number"])) if found else None
+    return (found["notebook"], int(found["cell"] or found["ran_as"])) if found else None
+
+
+def is_session(path: Path | str) -> bool:
+    """Return whether a notebook is a session, also one that is no longer there."""
+    return Path(path).parent.name.startswith(SESSION_FOLDER)
+
+
+def name_of(script: Path | str) -> str:
+    """Return what a script is called: by its file, or a session by its last cell: "In [12]"."""
+    return Path(script).stem if is_session(script) else Path(script).name
+
+
+def as_typed(script: str) -> str:
+    """Return what a script was called by whoever typed it, who has typed a session's last cell."""
+    return name_of(script) if is_session(script) else script
 
 
 def read(path: Path) -> Notebook:
@@ -76,7 +108,7 @@ def _missing(path: Path) -> Notebook:
 def _read(path: str, _written_ns: int) -> Notebook:
     found = as_json(Path(path))
     try:
-        language, cells = _language(found), _cells(found)
+        language, cells = _language(found), _cells(found, is_session(path))
     except (AttributeError, TypeError):
         raise WorkshopError(f"{path} is not a notebook: its cells are not as Jupyter writes them") from None
     if language.lower() not in ("python", "ipython"):
@@ -91,13 +123,14 @@ def _language(found: dict[str, Any]) -> str:
     return about.get("language_info", {}).get("name") or about.get("kernelspec", {}).get("language") or "python"
 
 
-def _cells(found: dict[str, Any]) -> list[Cell]:
+def _cells(found: dict[str, Any], in_session: bool) -> list[Cell]:
     cells: list[Cell] = []
     for index, each in enumerate(found["cells"]):
         source = _text(each.get("source", ""))
         if each.get("cell_type") == "code" and source.strip():
             tags = tuple(each.get("metadata", {}).get("tags", ()))
-            cells.append(Cell(len(cells) + 1, each.get("execution_count"), source, tags, index))
+            ran_as = each.get("execution_count")
+            cells.append(Cell(ran_as if in_session else len(cells) + 1, ran_as, source, tags, index, in_session))
     return cells
 
 

@@ -10,6 +10,7 @@ import torch
 from torch import nn
 from torch.utils.data import get_worker_info
 
+from workshop.probe import earlier_cells
 from workshop.probe.activity import describe_fault
 from workshop.probe.listener import Listener, hears, tell
 from workshop.probe.log import log
@@ -70,6 +71,10 @@ class Audience:
         self._who_hears = {name: [each for each in listeners if hears(each, name)] for name in vars(Listener)}
 
     def is_script(self) -> bool:
+        """Return whether this call is the script's own, and is looked at."""
+        return not earlier_cells.are_running and self.is_own()
+
+    def is_own(self) -> bool:
         """Return whether this call is the script's own: not a worker's, the compiler's, or a listener's."""
         if self._of_thread.depth or torch.compiler.is_compiling() or get_worker_info() is not None:
             return False

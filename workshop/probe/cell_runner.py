@@ -20,6 +20,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from workshop.probe import earlier_cells
 from workshop.probe.imports import after_import
 
 STORES = ("STORE_NAME", "STORE_GLOBAL")
@@ -43,14 +44,30 @@ def run(start: str, namespace: dict[str, Any]) -> None:
     if namespace["__name__"] != "__main__":
         namespace["__getattr__"] = NamesOnDemand(namespace, cells).get
         return
-    notebook = found["notebook"]
-    os.chdir(os.path.dirname(notebook))
-    sys.argv[0] = notebook
+    os.chdir(found["folder"])
+    sys.argv[0] = found["notebook"]
     if not sys.flags.safe_path:
-        sys.path[0] = os.path.dirname(notebook)
+        sys.path[0] = found["folder"]
     sys.excepthook = lambda _, error, trace: _show(error, trace, (start, __file__))
-    for cell in cells:
+    with earlier_cells.unseen():
+        for cell in cells[: found["earlier"]]:
+            try:
+                cell.run(namespace)
+            except Exception as error:  # as one that asks for the result of another, which there is not here
+                note_failure(Path(found["notebook"]), cell, error)
+    for cell in cells[found["earlier"] :]:
         cell.run(namespace)
+
+
+FAILED = ".failed"
+"""The end of the name of the file beside a session with what has failed in it."""
+
+
+def note_failure(session: Path, cell: "CellLoader", error: Exception) -> None:
+    """Note that an earlier cell of a session has failed; the next one runs, as in the kernel."""
+    says = traceback.format_exception_only(error)[-1].strip()
+    with session.with_suffix(FAILED).open("a", encoding="utf-8") as file:
+        file.write(f"{Path(cell.path).stem} has failed: {says}\n")
 
 
 class CellLoader(SourceFileLoader):

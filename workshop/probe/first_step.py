@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 from weakref import WeakSet
 
+from workshop.probe import earlier_cells
 from workshop.probe.internals import loader_iterators
 from workshop.probe.replaced_function import replace_function
 
@@ -34,7 +35,8 @@ def note_first_step(torch: Any, folder: str) -> None:
 
         def counted(*args: Any, **options: Any) -> Any:
             result = original(*args, **options)
-            if undo and not torch.compiler.is_compiling() and is_step(*args, **options):
+            is_seen = undo and not earlier_cells.are_running and not torch.compiler.is_compiling()
+            if is_seen and is_step(*args, **options):
                 end()
             return result
 

@@ -77,7 +77,7 @@ class TrainingHooks:
             self._wrap(owner, "zero_grad", beside_step)
         for name in ("clip_grad_norm_", "clip_grad_value_"):
             self._wrap(nn.utils, name, beside_step)
-        self._wrap(torch.amp.GradScaler, "__init__", self._make_scaler)
+        self._wrap(torch.amp.GradScaler, "__init__", self._make_scaler, is_made=True)
         self._wrap(torch.amp.GradScaler, "step", self._scaled_step)
         self._wrap(torch.amp.GradScaler, "update", self._update_scaler)
         self._wrap(lr_scheduler.ReduceLROnPlateau, "step", self._adapt)
@@ -85,8 +85,8 @@ class TrainingHooks:
             self._wrap(nn.functional, name, self._loss)
         for name in ("to", "cuda"):
             self._wrap(torch.Tensor, name, self._copy)
-        self._wrap(nn.Module, "compile", self.models.compile_in_place)
-        self._wrap(torch.jit, "script", self.models.script)
+        self._wrap(nn.Module, "compile", self.models.compile_in_place, is_made=True)
+        self._wrap(torch.jit, "script", self.models.script, is_made=True)
         for no_gradients in (torch.no_grad, torch.inference_mode):
             self._wrap(no_gradients, "__exit__", self._leave_no_gradients)
         self._wrap(DataLoader, "__iter__", self._iterate)
@@ -104,9 +104,12 @@ class TrainingHooks:
         while self._undo:
             self._undo.pop()()
 
-    def _wrap(self, owner: Any, name: str, by: Callable[..., Any]) -> None:
-        """Replace a function by `by(original, *args, **options)`, until the hooks are removed."""
-        original, is_script = getattr(owner, name), self.audience.is_script
+    def _wrap(self, owner: Any, name: str, by: Callable[..., Any], is_made: bool = False) -> None:
+        """Replace a function by `by(original, *args, **options)`, until the hooks are removed.
+
+        What `is_made` by it may be made before the training is looked at.
+        """
+        original, is_script = getattr(owner, name), self.audience.is_own if is_made else self.audience.is_script
 
         def wrapper(*args: Any, **options: Any) -> Any:
             return by(original, *args, **options) if is_script() else original(*args, **options)

@@ -16,6 +16,7 @@ from time import monotonic, process_time, sleep  # the script may replace those 
 from types import CodeType, FrameType
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from workshop.probe import earlier_cells
 from workshop.probe.event_file import EventFile
 from workshop.probe.internals import WORKER_LOOP, frame_above, frames_of, worker_argument
 from workshop.probe.listener import Listener
@@ -218,6 +219,8 @@ def watch_workers(events: EventFile, module: Any) -> None:
 
 def _sample_worker(events: EventFile, work: Any, args: Any, options: Any) -> Callable[[], None]:
     """Begin to sample this worker, and return what ends it; where that fails, the worker works on."""
+    if earlier_cells.are_running:
+        return lambda: None
     try:
         thread = threading.get_ident()
         # Many workers together cost as little as two.

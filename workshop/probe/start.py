@@ -9,7 +9,7 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import Any
 
-from workshop.probe import opened_files, wire
+from workshop.probe import earlier_cells, opened_files, wire
 from workshop.probe.activity import ActivityListener, note_fault
 from workshop.probe.connection import Connection, claim
 from workshop.probe.event_file import EventFile
@@ -37,6 +37,8 @@ memory: Any = None
 def start() -> None:
     """Start whatever the environment asks for. A forked process inherits it, a spawned one comes here itself."""
     log(f"a Python starts: {' '.join(sys.orig_argv)[:200]}")
+    if earlier_cells.VARIABLE in os.environ:
+        return
     if REDIRECT_VARIABLE in os.environ:
         sys.meta_path.insert(0, ImportRedirect(wire.decode(os.environ[REDIRECT_VARIABLE])))
     if PROBE_VARIABLE in os.environ:

@@ -11,6 +11,7 @@ from typing import Any
 from workshop.errors import WorkshopError
 from workshop.file_kind import require_script
 from workshop.notebooks.cell_script import runnable
+from workshop.notebooks.notebook_file import is_session, name_of
 from workshop.probe.connection import ClosedError
 from workshop.probe.messages import StepReport
 from workshop.runs.script import Script
@@ -90,4 +91,5 @@ def staged_script(script: str, arguments: list[str], is_module: bool, folder: Pa
     command += arguments
     require_syntax(script_in([sys.executable, *command]))
     quiet = {"KINETO_LOG_LEVEL": os.environ.get("KINETO_LOG_LEVEL", "99")}  # torch.profiler need not say what it does
-    return MeasuredScript(runnable(command), folder, work_folder=Path.cwd(), patience_s=600.0, environment=quiet)
+    title = name_of(script) if is_session(script) else ""
+    return MeasuredScript(runnable(command), folder, Path.cwd(), quiet, patience_s=600.0, title=title)

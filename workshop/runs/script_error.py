@@ -18,7 +18,7 @@ from typing import IO, Any
 from workshop import probe
 from workshop.notebooks.cell_script import cells_to_run
 from workshop.notebooks.magics import as_python
-from workshop.notebooks.notebook_file import NOTEBOOK_SUFFIX, SCRIPT_SUFFIXES, SKIPPED, read
+from workshop.notebooks.notebook_file import NOTEBOOK_SUFFIX, SCRIPT_SUFFIXES, SKIPPED, name_of, read
 from workshop.probe import wire
 from workshop.probe.activity import SUFFIX
 from workshop.probe.observations import ProcessActivity
@@ -116,7 +116,7 @@ def require_syntax(script: Path | str) -> None:
     if path.suffix == NOTEBOOK_SUFFIX and path.is_file():
         notebook = read(path)
         for cell in cells_to_run(notebook):
-            _require_syntax(as_python(cell.source).source, notebook.file_of(cell), path.name, f"{cell.name}, ")
+            _require_syntax(as_python(cell.source).source, notebook.file_of(cell), name_of(path), f"{cell.name}, ")
     elif path.suffix == ".py" and path.is_file():
         _require_syntax(path.read_bytes(), str(path.absolute()), path.name)
 

@@ -13,6 +13,7 @@ from modulefinder import ModuleFinder
 from pathlib import Path
 
 from workshop.errors import WorkshopError
+from workshop.notebooks.notebook_file import as_typed
 from workshop.probe.log import log
 from workshop.probe.messages import AsItIs, Circumstances, FromMemory, KeepBatches, LoadWith, SetStage, StepReport
 from workshop.probe.settings import MAX_KEPT, WRITTEN_EVERY_S
@@ -271,7 +272,7 @@ def led(
         measured.say, measured.memory = say, memory
         started = f"{script.replace('.', os.sep)}.py" if is_module else script, *arguments
         threading.Thread(target=keep_sources, args=started, daemon=True).start()  # large projects take a while
-        say(f"waiting for the first steps of {script}; from then on {then}")
+        say(f"waiting for the first steps of {as_typed(script)}; from then on {then}")
         yield StagedRun(measured), load
 
 
@@ -288,7 +289,7 @@ def measure_as_it_is(run: StagedRun, name: str, says: str, seconds: float) -> St
         return as_it_is
     if run.interrupted:
         raise KeyboardInterrupt
-    raise run.error or WorkshopError(f"{name} ended {too_early(run)}")
+    raise run.error or WorkshopError(f"{as_typed(name)} ended {too_early(run)}")
 
 
 def measure_headroom(

@@ -1,0 +1,122 @@
+"""The magics themselves: `%measure`, `%lines` and `%memory` on a script, and with `%%` on the cell that they begin."""
+
+import shlex
+from collections.abc import Callable
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from workshop.errors import WorkshopError
+from workshop.kernel.answer import Answer
+from workshop.kernel.cells_so_far import HERE, CellsSoFar, RanCell, write_session
+from workshop.kernel.command_process import CellProgress, shown
+from workshop.kernel.instruments import Asking, InterruptedCellError, lines, measured
+from workshop.kernel.lines_here import lines_here
+from workshop.notebooks.cell_script import noted
+from workshop.notebooks.magics import INSTRUMENTS
+from workshop.notebooks.notebook_file import SCRIPT_SUFFIXES, SESSION_FOLDER
+from workshop.probe.cell_runner import FAILED
+from workshop.runs.process_tree import end, marked
+from workshop.terminal import some_of
+
+_magics: dict[int, "Magics"] = {}
+"""Those of each shell, by its identity."""
+
+
+def load(shell: Any) -> None:
+    """Give a shell of IPython the magics."""
+    unload(shell)
+    _magics[id(shell)] = magics = Magics(shell)
+    magics.so_far.follow()
+    for name in INSTRUMENTS:
+        shell.register_magic_function(magics.magic(name), "line_cell", name)
+
+
+def unload(shell: Any) -> None:
+    """Take the magics from a shell."""
+    if magics := _magics.pop(id(shell), None):
+        magics.so_far.leave()
+        for kind in ("line", "cell"):
+            for name in INSTRUMENTS:
+                shell.magics_manager.magics[kind].pop(name, None)
+
+
+class Magics:
+    """The magics of a shell."""
+
+    def __init__(self, shell: Any) -> None:
+        self._shell = shell
+        self.so_far = CellsSoFar(shell)
+
+    def magic(self, name: str) -> Callable[..., Answer | None]:
+        """Return the magic of an instrument."""
+
+        def magic(line: str, cell: str | None = None) -> Answer | None:
+            with TemporaryDirectory(prefix=SESSION_FOLDER, ignore_cleanup_errors=True) as folder:
+                try:
+                    if cell is None:
+                        return self._of_script(name, _words(line), Path(folder))
+                    return self._of_cell(name, _words(line), cell, Path(folder))
+                finally:  # whenever an interrupt comes
+                    end(lambda: marked(folder), grace_s=0)
+
+        magic.__doc__ = f"""Run `workshop {name}` on a script, or with %% on the cells so far and this one.
+
+        %{name} [options] train.py --your arguments
+        %%{name} [options]
+
+        The options are those of the command: !workshop {"record lines" if name == "lines" else name} --help
+        """
+        return magic
+
+    def _of_script(self, name: str, words: list[str], folder: Path) -> Answer | None:
+        if not words:
+            raise WorkshopError(f"name a script behind %{name}; in its own cell, %%{name} takes what stands below it")
+        at = next((at for at, word in enumerate(words) if word.endswith(SCRIPT_SUFFIXES)), len(words))
+        if HERE in words[:at]:
+            raise WorkshopError(f"{HERE} is for cells; a script has a process of its own in any case")
+        script = words[at] if at < len(words) else words[-1]
+        asking = Asking(name, words[:at], words[at:], folder)
+        return self._answer(asking, f"%{name} {script}", noted(Path(script)))
+
+    def _of_cell(self, name: str, options: list[str], body: str, folder: Path) -> Answer | None:
+        cell = RanCell(self.so_far.number, f"%%{name}\n{body}")
+        title = f"%%{name}, In [{cell.number}]"
+        if HERE in options:
+            if name != "lines":
+                raise WorkshopError(
+                    f"%%{name} {HERE} cannot be: it replaces batches, and ends the training, which a kernel would not "
+                    f"get over; leave {HERE} out, or take %%lines {HERE}"
+                )
+            rest = [each for each in options if each != HERE]
+            return lines_here(self._shell, self.so_far.ran(), cell, body, rest, folder)
+        before = self.so_far.before(cell)
+        session = write_session(folder, [*before, cell])
+        asking = Asking(name, options, [str(session)], folder)
+        after = [f"after {some_of(f'In [{each.number}]' for each in before)}"] * bool(before)
+        failed = session.with_suffix(FAILED)
+        return self._answer(asking, title, [*after, *noted(session, asking.value("--cells"))], failed)
+
+    def _answer(self, asking: Asking, title: str, says: list[str], failed: Path | None = None) -> Answer | None:
+        """Return the answer; an interrupted cell shows it, and fails."""
+        progress, ended = CellProgress(self._shell, title), "no answer"
+        try:
+            answer = (lines if asking.name == "lines" else measured)(asking, progress)
+            ended = ""
+        except InterruptedCellError as stopped:
+            ended = str(stopped)
+            if stopped.answer:
+                shown(stopped.answer)
+            raise
+        finally:
+            failures = failed.read_text(encoding="utf-8").splitlines() if failed and failed.is_file() else []
+            progress.end("; ".join(filter(None, [ended, *says, *failures])) or "done")
+        return answer
+
+
+def _words(line: str) -> list[str]:
+    """Return the words of a line, as a shell would have them."""
+    try:
+        return shlex.split(line)
+    except ValueError as error:  # a quote without its end
+        raise WorkshopError(f"{line} cannot be read: {str(error).lower()}") from None
