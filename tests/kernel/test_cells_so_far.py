@@ -67,14 +67,14 @@ def test_a_repeat_runs_again_only_after_something_new(ran: str, runs: str, shell
 def test_a_session_names_lines_by_the_numbers_beside_the_cells(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     (folder := tmp_path / "workshop-session-x").mkdir()
-    cells = [RanCell(3, "x = 1"), RanCell(5, "%cd /\ny = 2"), RanCell(9, "%%measure --seconds 2\nz = 3")]
+    cells = [RanCell(3, "x = 1"), RanCell(5, "%cd /\ny = 2\nfiles = !ls"), RanCell(9, "%%measure --seconds 2\nz = 3")]
     path = write_session(folder, cells)
     notebook = read(path)
     files = [notebook.file_of(each) for each in notebook.cells]
     assert [place(each, 2) for each in files] == ["In [3], line 2", "In [5], line 2", "In [9], line 2"]
     assert cell_source(files[2]) == "\nz = 3", "its lines are those that people see"
     assert name_of(path) == as_typed(str(path)) == "In [9]"
-    assert notes(path) == ["In [9]: not run: In [5], line 1: %cd /"]
+    assert notes(path) == ["In [9]: not run: In [5], line 3: files = !ls"], "the kernel has changed the folder"
     choose("3")
     try:
         assert notes(path) == ["In [9]: 2 of 3 cells are run"], "the last one always is"

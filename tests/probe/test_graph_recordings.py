@@ -34,7 +34,7 @@ def test_recordings_in_measured_steps(
     train(watcher, 5)
     watcher.end()
     noticed = read_observations(tmp_path, [os.getpid()]).noticed
-    says = f"{steps} times in {steps} measured steps, most of them in line {line}"
+    says = f"{steps} times in {steps} measured steps, most of them in {Path(__file__).name}:{line}"
     assert (noticed["recorded-graphs"].about if noticed else "") == (says if is_told else "")
     assert len(begun) == 10 + steps
     assert torch.cuda.graph.__enter__ is original

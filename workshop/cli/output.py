@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from workshop.errors import WorkshopError
 from workshop.notebooks.cell_places import with_cells
-from workshop.notebooks.cell_script import notes
+from workshop.notebooks.cell_script import notes, require_notebook
 from workshop.runs.again_and_again import again_and_again
 from workshop.terminal import Count, columns_of, wrapped
 
@@ -118,8 +118,9 @@ def tell_of_notebook(script: str) -> None:
     """Say what of a notebook is not run; nothing of a script of another kind.
 
     Raises:
-        WorkshopError: it is a notebook without a cell that could be run.
+        WorkshopError: it is a notebook without a cell that could be run, or cells were chosen and it is none.
     """
+    require_notebook(script)
     for note in notes(Path(script)):
         say(note)
 

@@ -40,18 +40,28 @@ def choose(numbers: str) -> None:
     """
     _chosen.clear()
     for each in numbers.split(",") if numbers else ():
-        if not (found := re.fullmatch(r"(\d+)(?:-(\d+))?", each)):
+        found = re.fullmatch(r"(\d+)(?:-(\d+))?", each)
+        if not found or not (those := range(int(found[1]), int(found[2] or found[1]) + 1)):
             raise ValueError(numbers)
-        _chosen.update(range(int(found[1]), int(found[2] or found[1]) + 1))
+        _chosen.update(those)
+
+
+def require_notebook(script: str) -> None:
+    """Raise an error if cells were chosen of what is no notebook."""
+    if _chosen and not script.endswith(NOTEBOOK_SUFFIX):
+        raise WorkshopError(f"--cells is for notebooks, and {Path(script).name} is none; leave it out")
 
 
 def cells_to_run(notebook: Notebook) -> Sequence[Cell]:
     """Return the cells that are not left out; the last one of a session never is.
 
     Raises:
-        WorkshopError: all are.
+        WorkshopError: all are, or there is no such cell.
     """
-    chosen = _chosen | {notebook.cells[-1].number} if _chosen and notebook.is_session else _chosen
+    last = notebook.cells[-1].number
+    if _chosen and max(_chosen) > last and not notebook.is_session:
+        raise WorkshopError(f"{notebook.path} has no cell {max(_chosen)}; the last one is cell {last}")
+    chosen = _chosen | {last} if _chosen and notebook.is_session else _chosen
     wanted = [each for each in notebook.cells if SKIPPED not in each.tags and (not chosen or each.number in chosen)]
     if not wanted:
         cells = f"it has {len(notebook.cells)}"
@@ -69,16 +79,26 @@ def runnable(command: Sequence[str]) -> list[str]:
 
 
 def notes(path: Path) -> list[str]:
-    """Say what of a notebook is not run; nothing of other files."""
+    """Say what of a notebook is not run; nothing of other files.
+
+    Of the earlier cells of a session, the kernel has run the shell lines and magics, with all that they change.
+    """
     if path.suffix != NOTEBOOK_SUFFIX or not path.is_file():
         return []
     notebook, said = read(path), []
     for cell in (to_run := cells_to_run(notebook)):
-        said += [f"{cell.name}, line {line}: {text}" for line, text in as_python(cell.source).skipped]
+        code = as_python(cell.source)
+        skipped = code.takes_value if _is_earlier(notebook, cell) else code.skipped
+        said += [f"{cell.name}, line {line}: {text}" for line, text in skipped]
     name = name_of(path)
     counted = f"{name}: {len(to_run)} of {len(notebook.cells)} cells are run"
-    skipped = f"{name}: not run: {some_of(said)}"
-    return [counted] * (len(to_run) < len(notebook.cells)) + [skipped] * bool(said)
+    not_run = f"{name}: not run: {some_of(said)}"
+    return [counted] * (len(to_run) < len(notebook.cells)) + [not_run] * bool(said)
+
+
+def _is_earlier(notebook: Notebook, cell: Cell) -> bool:
+    """Whether it is a cell of a session before the one that is looked at."""
+    return notebook.is_session and cell != notebook.cells[-1]
 
 
 def noted(path: Path, numbers: str | None = None) -> list[str]:
@@ -108,10 +128,12 @@ def start_of(notebook: Notebook) -> str:
     cells = []
     for cell in cells_to_run(notebook):
         code, file = as_python(cell.source), notebook.file_of(cell)
-        for line, text, needs in _hindrances(code):
+        for line, text, needs in [] if _is_earlier(notebook, cell) else _hindrances(code):
             where = f"{cell.name}, line {line}" + f" of {notebook.path.name}" * (not notebook.is_session)
-            how = "with --cells" if notebook.is_session else f"with --cells or the tag {SKIPPED}"
-            raise WorkshopError(f"{where} needs {needs}: {text}; leave it out {how}")
+            how = (
+                "do that in a cell before" if notebook.is_session else f"leave it out with --cells or the tag {SKIPPED}"
+            )
+            raise WorkshopError(f"{where} needs {needs}: {text}; {how}")
         cells.append((file, code.source))
         linecache.cache[file] = (len(code.source), None, code.source.splitlines(keepends=True), file)  # as IPython does
     _folders.append(folder := tempfile.TemporaryDirectory(prefix=FOLDER, ignore_cleanup_errors=True))

@@ -2,7 +2,7 @@
 
 from workshop.probe.observations import AllocatorUse
 
-ENOUGH = 4
+MIN_RETURNS = 4
 """Times, at least, that memory is given back to be told of: a few are of a start, or of an end."""
 
 MIN_KEPT_BYTES, MIN_RATIO = 1 << 30, 1.5
@@ -31,7 +31,7 @@ def from_stats(stats: dict[str, int]) -> AllocatorUse:
 def said_of(use: AllocatorUse, steps: int = 0) -> str:
     """Return a sentence without its subject of what is much of it, in so many steps or in all; empty if nothing is."""
     within, said = f"in {steps} steps" if steps else "in all", list[str]()
-    if use.returned >= max(ENOUGH, steps / 2):
+    if use.returned >= max(MIN_RETURNS, steps / 2):
         said.append(f"gave memory back to the GPU {use.returned} times {within}")
     if use.retries:
         said.append(f"found too little left {use.retries} times {within}, and gave back all that it could")

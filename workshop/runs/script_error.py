@@ -116,19 +116,20 @@ def require_syntax(script: Path | str) -> None:
     if path.suffix == NOTEBOOK_SUFFIX and path.is_file():
         notebook = read(path)
         for cell in cells_to_run(notebook):
-            _require_syntax(as_python(cell.source).source, notebook.file_of(cell), name_of(path), f"{cell.name}, ")
+            advice = "" if notebook.is_session else f"; leave the cell out with --cells or the tag {SKIPPED}"
+            source, file = as_python(cell.source).source, notebook.file_of(cell)
+            _require_syntax(source, file, name_of(path), f"{cell.name}, ", advice)
     elif path.suffix == ".py" and path.is_file():
         _require_syntax(path.read_bytes(), str(path.absolute()), path.name)
 
 
-def _require_syntax(source: str | bytes, file: str, name: str, cell: str = "") -> None:
+def _require_syntax(source: str | bytes, file: str, name: str, cell: str = "", advice: str = "") -> None:
     try:
         with warnings.catch_warnings(action="ignore"):
             compile(source, file, "exec", dont_inherit=True)
     except (SyntaxError, ValueError) as error:
         said = "".join(traceback.format_exception_only(error))
         where = f" in {cell}line {error.lineno}" if isinstance(error, SyntaxError) and error.lineno else ""
-        advice = f"; leave the cell out with --cells or the tag {SKIPPED}" if cell else ""
         raise ScriptError(f"it cannot be parsed: a syntax error{where}{advice}", 1, said, name) from None
 
 

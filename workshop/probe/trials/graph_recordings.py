@@ -1,5 +1,6 @@
 """Counts the CUDA graphs that a script records while its steps are as they are: each is of one shape of its inputs."""
 
+import os
 from collections import Counter
 from typing import Any
 
@@ -28,7 +29,7 @@ class GraphRecordings(Watcher):
 
     def __init__(self, events: EventFile) -> None:
         super().__init__(events)
-        self._is_measured, self._at = False, Counter[int]()  # by the line of the script; 0 if it is not known
+        self._is_measured, self._at = False, Counter[str]()  # by the line of the script; "" if it is not known
         begin, note = torch.cuda.graph.__enter__, self.guarded(self._on_recording)
 
         def noted(graph: Any) -> None:
@@ -47,7 +48,7 @@ class GraphRecordings(Watcher):
         count = self._at.total()
         if count >= ENOUGH:
             (line, _), *_ = self._at.most_common(1)
-            where = f", most of them in line {line}" if line else ""
+            where = f", most of them in {line}" if line else ""
             about = f"{count} times in {self.steps} measured steps{where}"
             self.events.write(Noticed, name=RECORDED_GRAPHS.name, about=about)
         self._is_measured, self.steps, self._at = isinstance(stage, AsItIs), 0, Counter()
@@ -55,4 +56,4 @@ class GraphRecordings(Watcher):
     def _on_recording(self) -> None:
         if self._is_measured:
             stack = user_stack_here()
-            self._at[stack[-1][2] if stack else 0] += 1
+            self._at[f"{os.path.basename(stack[-1][1])}:{stack[-1][2]}" if stack else ""] += 1
