@@ -96,9 +96,10 @@ def test_a_cell_that_fails_is_counted_until_then(shell: Any, capsys: pytest.Capt
         ("%lines --here train.py", "--here is for cells"),
         ("%%measure --here\ntrain()", "leave --here out, or take %%lines --here"),
         ("%%memory --here\ntrain()", "leave --here out, or take %%lines --here"),
-        ("%%lines --here --topp 3\nx = 1", "No such option: --topp"),
+        ("%%lines --here --topp 3\nx = 1", "No such option"),
         ("%%lines --here --seconds 3\nx = 1", "--seconds is not for --here"),
         ("%%lines --here --html nowhere/page.html\nx = 1", "there is no folder nowhere"),
+        ("%%lines --here\nx = 1 +", "line 2: invalid syntax: x = 1 +"),
         ("%%lines --here\nx = await y", "cannot await outside of functions"),
     ],
 )

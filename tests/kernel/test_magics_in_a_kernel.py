@@ -155,13 +155,18 @@ def test_a_kernel_that_is_killed_takes_its_command_along(ready: Any, tmp_path: P
 @pytest.mark.timeout(600)
 def test_what_goes_wrong_is_told_in_a_line(ready: Any, tmp_path: Path) -> None:
     assert ready.run("%measure nowhere.py").error == [f"{tmp_path}/nowhere.py is not a file; name a Python script"]
+    missing = ready.run("%lines nowhere.py")
+    assert (missing.printed.strip(), missing.error) == (
+        "",
+        [f"{tmp_path}/nowhere.py is not a file; name a Python script"],
+    )
     crashed = ready.run("%%lines\ny = 1\nraise ValueError('here')")
-    assert crashed.error == ["In [10] ended with exit code 1"]
+    assert crashed.error == ["In [11] ended with exit code 1"]
     assert crashed.printed.endswith("ValueError: here\n"), "and nothing of the recorder"
-    assert crashed.shown[0]["text/plain"].startswith("%%lines, In [10]: In [10] ended with exit code 1; after In [1]")
+    assert crashed.shown[0]["text/plain"].startswith("%%lines, In [11]: In [11] ended with exit code 1; after In [1]")
     failed = ready.run("%%measure\nraise ValueError('here')")
     assert failed.error == ["workshop measure ended with exit code 5"]
-    assert 'File "In [11]", line 2' in " ".join(failed.printed.split())
+    assert 'File "In [12]", line 2' in " ".join(failed.printed.split())
     assert "ValueError: here" in failed.printed
     assert left_of(ready, tmp_path) == ([], [], [])
 
@@ -179,6 +184,6 @@ def test_a_script_is_looked_at_with_values_of_the_kernel(kernel: Any, tmp_path: 
     ran = kernel.run("%lines --html page.html -o kept/ -m sum --all 3")
     assert ran.shown[0]["text/plain"] == "%lines -m sum: sum ended with exit code 1"
     assert "ValueError" in ran.printed
-    assert "<module>" in (tmp_path / "page.html").read_text()
+    assert "sum.py" in (tmp_path / "page.html").read_text()
     assert [each.name for each in (tmp_path / "kept").iterdir()] == ["sum.lprof"]
     assert CELL_VARIABLE not in kernel.run("import os; print(sorted(os.environ))").printed

@@ -15,6 +15,7 @@ from workshop.cli.output import require_writable
 from workshop.errors import WorkshopError
 from workshop.kernel.cells_so_far import HERE
 from workshop.notebooks.cell_script import choose
+from workshop.notebooks.notebook_file import SCRIPT_SUFFIXES
 
 VIEW = ("function", "everything", "by", "html", "as_json")
 """The options of `workshop lines` that the magic has beside those of `workshop record lines`, as Python names them."""
@@ -38,6 +39,15 @@ class Asking:
     """The script, or -m and a module, with its arguments."""
     options: Sequence[Any] = ()
     """All options of the command."""
+
+    @property
+    def title(self) -> str:
+        """What is run, in short: "train.py", also under torchrun, or "-m train"."""
+        first, *others = self.script
+        if first == "-m":
+            return f"-m {others[0]}"
+        started = (each for each in others if first == "torchrun" and each.endswith(SCRIPT_SUFFIXES))
+        return next(started, first)
 
     def words(self, **own: object) -> list[str]:
         """Return the options for a command line, with some of our own; without those of `view`."""
@@ -82,12 +92,11 @@ def asked(name: str, words: Sequence[str], folder: Path, of_cell: bool = False) 
     typed = [each for each in context.params if context.get_parameter_source(each).name == "COMMANDLINE"]
     given = {each: context.params[each] for each in typed}
     script = [word for each in ("script", "arguments", "command") for word in _listed(given.pop(each, None))]
-    if given.pop("is_module", False):
-        script = ["-m", *script]
+    script = ["-m", *script] if given.pop("is_module", False) and script else script
     if given.get("by") not in (None, "process"):
         raise WorkshopError(f"--by takes process, not {given['by']}")
     for file in filter(None, (given.get("html"), given.get("save"))):
-        check_writable(file)
+        check_writable(Path(file))
     here = given.pop("here", False)
     view = {each: given.pop(each) for each in VIEW if each in given} if name == "lines" else {}
     return Asking(name, folder, given, view, here, script, _options(command))

@@ -78,8 +78,8 @@ class Magics:
             raise WorkshopError(f"{HERE} is for cells; a script has a process of its own in any case")
         if not asking.script:
             raise WorkshopError(f"name a script behind %{name}; in its own cell, %%{name} takes what stands below it")
-        script = " ".join(asking.script[: 1 + (asking.script[0] == "-m")])
-        return self._answer(asking, f"%{name} {script}", noted(Path(script)))
+        says = noted(Path(asking.title), asking.given.get("cells"))
+        return self._answer(asking, f"%{name} {asking.title}", says)
 
     def _of_cell(self, name: str, words: list[str], body: str, folder: Path) -> Answer | None:
         if not (asking := asked(name, words, folder, of_cell=True)):

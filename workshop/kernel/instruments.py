@@ -88,12 +88,13 @@ def lines(asking: Asking, progress: CellProgress) -> Answer:
     answer = lines_of(profile, asking) if profile else None
     if process.interrupted:
         raise InterruptedCellError(answer, "no line was counted until then")
-    if code and says:
-        print(asking.plain(says))
+    failure = _failure(process, asking)
+    if code and (said := asking.plain(says).removesuffix(str(failure))):
+        print(said)
     if answer is None:
-        raise _failure(process, asking)
+        raise failure
     if code:
-        name = asking.script[1] if asking.script[0] == "-m" else name_of(asking.script[0])
+        name = name_of(asking.title.removeprefix("-m "))
         raise CrashedCellError(f"{name} ended with exit code {code}", answer)
     return answer
 

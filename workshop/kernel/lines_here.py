@@ -39,14 +39,18 @@ def count_here(
         the counts, if a line ran; and the exception that has ended it, if one has.
 
     Raises:
-        WorkshopError: it awaits something outside of functions.
+        WorkshopError: it is no Python, or awaits something outside of functions.
     """
     code_name, transformed = shell.compile.get_code_name, shell.transform_cell
     files = {code_name(each.source, transformed(each.source), each.number): each for each in ran}
     source = "\n" + transformed(body)  # in the first line is the magic
     file = shell.compile.cache(source, cell.number, raw_code=cell.source)
     files[file] = cell
-    codes, value = _codes(shell, source, file), None
+    try:
+        codes, value = _codes(shell, source, file), None
+    except SyntaxError as wrong:
+        text = (wrong.text or "").strip()
+        raise WorkshopError(f"In [{cell.number}], line {wrong.lineno}: {wrong.msg}: {text}") from None
     error: BaseException | None = None
     with CodeInPlace(shell.user_ns) as in_place:
         counted = in_place.counted
