@@ -64,7 +64,7 @@ def own_temporary_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
 @pytest.mark.timeout(600)
 def test_what_is_measured_begins_with_the_cell(ready: Any, tmp_path: Path) -> None:
     _, loop = cells(4000)
-    ran = ready.run(f"%%measure --seconds 2 --no-headroom\n{loop}")
+    ran = ready.run(f"%%measure --seconds 2 --no-headroom --html page.html --save kept.json\n{loop}")
     assert ran.error is None
     note, *more = [each["text/plain"] for each in ran.shown]
     assert more == [], "the line of progress is one"
@@ -76,6 +76,8 @@ def test_what_is_measured_begins_with_the_cell(ready: Any, tmp_path: Path) -> No
     slow = next(each for each in found["findings"] if each["cause"] == "slow-item")
     assert (slow["cell"], slow["line"], slow["file"]) == (5, 6, "In [9]")
     assert {each["cell"] for each in found["lines"]} == {5, 9}, "and none of the training before"
+    assert "In [5], line 6" in (tmp_path / "page.html").read_text()
+    assert json.loads((tmp_path / "kept.json").read_text())["steps"] == found["steps"]
     assert left_of(ready, tmp_path) == ([], [], [])
 
 
