@@ -7,7 +7,7 @@ import pytest
 from browsers import visited
 
 from workshop.kernel.answer import Answer
-from workshop.kernel.instruments import Asking
+from workshop.kernel.asking import Asking
 from workshop.pages.template import fill
 
 SHORT, LONG = (fill("A page", f"<p>{'words<br>' * count}</p>", "workshop measure") for count in (3, 300))
@@ -39,9 +39,7 @@ def test_the_page_has_its_height_and_the_colours_around_it(
 
 
 def test_what_is_shown_has_names_of_cells_and_no_folder(tmp_path: Path) -> None:
-    asking = Asking("measure", ["--seconds", "3", "--cells=1-7"], [], tmp_path)
-    assert (asking.value("--seconds"), asking.value("--cells"), asking.value("--html")) == ("3", "1-7", None)
-    assert Asking("measure", [], [], tmp_path).value("--html") is None
+    asking = Asking("measure", tmp_path)
     trace = f'File "{tmp_path}/In [13].ipynb/In [12].py", line 2; {tmp_path}/In [13].ipynb.lprof'
     assert asking.plain(trace) == 'File "In [12]", line 2; In [13]'
     broken = f'File "{str(tmp_path)[:9]}\n{str(tmp_path)[9:]}/In [13].ipynb/In [12].py", line 2'

@@ -1,7 +1,9 @@
 """Lines counted in the kernel itself: what is counted, and that nothing of it stays."""
 
 import inspect
+import json
 import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -94,8 +96,11 @@ def test_a_cell_that_fails_is_counted_until_then(shell: Any, capsys: pytest.Capt
         ("%lines --here train.py", "--here is for cells"),
         ("%%measure --here\ntrain()", "leave --here out, or take %%lines --here"),
         ("%%memory --here\ntrain()", "leave --here out, or take %%lines --here"),
-        ("%%lines --here --nothing\nx = 1", "No such option"),
-        ("%%lines --here --function nothing\nx = 1", "no function nothing ran"),
+        ("%%lines --here --topp 3\nx = 1", "No such option"),
+        ("%%lines --here --seconds 3\nx = 1", "--seconds is not for --here"),
+        ("%%lines --here --html nowhere/page.html\nx = 1", "there is no folder nowhere"),
+        ("%%lines --here\nx = 1 +", "line 2: invalid syntax: x = 1 +"),
+        ("%%lines --here\nx = await y", "cannot await outside of functions"),
     ],
 )
 def test_what_cannot_be_is_told_in_a_line(cell: str, says: str, shell: Any, capsys: pytest.CaptureFixture[str]) -> None:
@@ -104,3 +109,42 @@ def test_what_cannot_be_is_told_in_a_line(cell: str, says: str, shell: Any, caps
     printed = capsys.readouterr().out
     assert says in printed
     assert len(printed.strip().splitlines()) == 1
+    assert "x" not in shell.user_ns, "it is told before anything runs"
+
+
+def test_the_last_value_is_shown_as_without_the_magic(shell: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    for cell, is_shown in (("x = 20\nx + 22", True), ("x = 20\nx + 22;", False)):
+        capsys.readouterr()
+        assert shell.run_cell(f"%%lines --here\n{cell}", store_history=True).success
+        assert (": 42\n" in capsys.readouterr().out) is is_shown
+        assert [row["line"] for row in shell.user_ns["_"].values["functions"][0]["rows"]] == [2, 3]
+
+
+def test_the_traceback_of_a_cell_begins_in_it(shell: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    shell.run_cell("def divide(x):\n    return 1 / x", store_history=True)
+    capsys.readouterr()
+    shell.run_cell("%%lines --here\ndivide(0)", store_history=True)
+    printed = capsys.readouterr().out
+    assert "return 1 / x" in printed
+    assert "divide(0)" in printed
+    assert "workshop/kernel" not in printed
+    assert "interactiveshell" not in printed
+
+
+def test_what_was_counted_is_shown_also_if_no_such_function_ran(shell: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    shell.run_cell(EARLIER, store_history=True)
+    capsys.readouterr()
+    assert not shell.run_cell("%%lines --here --function nothing\ndouble(1);", store_history=True).success
+    printed = capsys.readouterr().out
+    assert "double  In [2], line 2" in printed
+    assert "no function nothing ran in In [3]; those that did: <module>, double" in printed
+
+
+def test_a_page_and_json_can_be_asked_for(shell: Any, tmp_path: Path) -> None:
+    shell.run_cell(EARLIER, store_history=True)
+    cell = "%%lines --here --html page.html --json --by process\ndouble(1);"
+    assert shell.run_cell(cell, store_history=True).success
+    answer = shell.user_ns["_"]
+    assert (tmp_path / "page.html").read_text() == answer.page
+    assert json.loads(answer.text) == answer.values
+    assert answer.values["functions"][0]["process"] == "main process"

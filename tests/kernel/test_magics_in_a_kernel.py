@@ -64,7 +64,7 @@ def own_temporary_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
 @pytest.mark.timeout(600)
 def test_what_is_measured_begins_with_the_cell(ready: Any, tmp_path: Path) -> None:
     _, loop = cells(4000)
-    ran = ready.run(f"%%measure --seconds 2 --no-headroom\n{loop}")
+    ran = ready.run(f"%%measure --seconds 2 --no-headroom --html page.html --save kept.json\n{loop}")
     assert ran.error is None
     note, *more = [each["text/plain"] for each in ran.shown]
     assert more == [], "the line of progress is one"
@@ -76,6 +76,8 @@ def test_what_is_measured_begins_with_the_cell(ready: Any, tmp_path: Path) -> No
     slow = next(each for each in found["findings"] if each["cause"] == "slow-item")
     assert (slow["cell"], slow["line"], slow["file"]) == (5, 6, "In [9]")
     assert {each["cell"] for each in found["lines"]} == {5, 9}, "and none of the training before"
+    assert "In [5], line 6" in (tmp_path / "page.html").read_text()
+    assert json.loads((tmp_path / "kept.json").read_text())["steps"] == found["steps"]
     assert left_of(ready, tmp_path) == ([], [], [])
 
 
@@ -116,7 +118,7 @@ def test_memory_is_that_of_the_cell(ready: Any, tmp_path: Path) -> None:
     ("magic", "until"),
     [
         ("%%measure --seconds 500", "measuring its steps"),
-        ("%%measure", "starts ("),
+        ("%%measure --html page.html", "starts ("),
         ("%%lines", "it trains"),
         ("%%memory --seconds 500", "watching its memory"),
     ],
@@ -127,7 +129,9 @@ def test_an_interrupt_leaves_the_kernel_and_nothing_else(magic: str, until: str,
     ready.until_shown(until, number)
     ready.manager.interrupt_kernel()
     ran = ready.end(number)
-    assert ran.error in (["interrupted"], ["interrupted, with what was seen until then"])
+    seen = "interrupted, with what was seen until then"
+    assert ran.error in ([seen], ["interrupted; no step was seen until then"])
+    assert not (tmp_path / "page.html").exists() or ran.error == [seen]
     if magic == "%%lines":
         assert "Numbers.__getitem__  In [5], line 5" in ran.shown[-1]["text/plain"]
     assert left_of(ready, tmp_path) == ([], [], [])
@@ -152,12 +156,16 @@ def test_a_kernel_that_is_killed_takes_its_command_along(ready: Any, tmp_path: P
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 def test_what_goes_wrong_is_told_in_a_line(ready: Any, tmp_path: Path) -> None:
-    assert ready.run("%%measure --nothing\nx = 1").error == [
-        "there is no option --nothing; arguments of the script come after it"
-    ]
     assert ready.run("%measure nowhere.py").error == [f"{tmp_path}/nowhere.py is not a file; name a Python script"]
-    (crashed,) = ready.run("%%lines\ny = 1\nraise ValueError('here')").error
-    assert crashed == "In [11] ended with exit code 1"
+    missing = ready.run("%lines nowhere.py")
+    assert (missing.printed.strip(), missing.error) == (
+        "",
+        [f"{tmp_path}/nowhere.py is not a file; name a Python script"],
+    )
+    crashed = ready.run("%%lines\ny = 1\nraise ValueError('here')")
+    assert crashed.error == ["In [11] ended with exit code 1"]
+    assert crashed.printed.endswith("ValueError: here\n"), "and nothing of the recorder"
+    assert crashed.shown[0]["text/plain"].startswith("%%lines, In [11]: In [11] ended with exit code 1; after In [1]")
     failed = ready.run("%%measure\nraise ValueError('here')")
     assert failed.error == ["workshop measure ended with exit code 5"]
     assert 'File "In [12]", line 2' in " ".join(failed.printed.split())
@@ -175,4 +183,9 @@ def test_a_script_is_looked_at_with_values_of_the_kernel(kernel: Any, tmp_path: 
     assert ran.error is None, ran
     assert "add  sum.py:2" in ran.result["text/plain"]
     assert (tmp_path / "sum.py.lprof").is_file(), "as the command leaves it"
+    ran = kernel.run("%lines --html page.html -o kept/ -m sum --all 3")
+    assert ran.shown[0]["text/plain"] == "%lines -m sum: sum ended with exit code 1"
+    assert "ValueError" in ran.printed
+    assert "sum.py" in (tmp_path / "page.html").read_text()
+    assert [each.name for each in (tmp_path / "kept").iterdir()] == ["sum.lprof"]
     assert CELL_VARIABLE not in kernel.run("import os; print(sorted(os.environ))").printed

@@ -45,11 +45,11 @@ def environment_of(folder: Path) -> dict[str, str]:
     return {**os.environ, **plain, CELL_VARIABLE: str(folder)}
 
 
-def started_command(folder: Path, *words: str) -> subprocess.Popen[str]:
-    """Start a command that takes no time, and only reads what is there."""
-    text = {"text": True, "encoding": "utf-8", "errors": "replace"}
-    pipes: dict[str, Any] = dict.fromkeys(("stdout", "stderr"), subprocess.PIPE) | text
-    return subprocess.Popen(command_line(words), env=environment_of(folder), stdin=subprocess.DEVNULL, **pipes)
+def run_module(folder: Path, module: str, *words: str) -> subprocess.CompletedProcess[str]:
+    """Run a module that takes no time, and only reads what is there."""
+    command = [sys.executable, "-P", "-m", module, *words]
+    text: dict[str, Any] = {"capture_output": True, "text": True, "encoding": "utf-8", "errors": "replace"}
+    return subprocess.run(command, env=environment_of(folder), stdin=subprocess.DEVNULL, check=False, **text)
 
 
 def last_line(text: str) -> str:

@@ -2,19 +2,21 @@
 
 import shlex
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
 from workshop.errors import WorkshopError
 from workshop.kernel.answer import Answer
+from workshop.kernel.asking import Asking, asked
 from workshop.kernel.cells_so_far import HERE, CellsSoFar, RanCell, write_session
 from workshop.kernel.command_process import CellProgress, shown
-from workshop.kernel.instruments import Asking, InterruptedCellError, lines, measured
+from workshop.kernel.instruments import CrashedCellError, InterruptedCellError, lines, measured
 from workshop.kernel.lines_here import lines_here
 from workshop.notebooks.cell_script import noted
 from workshop.notebooks.magics import INSTRUMENTS
-from workshop.notebooks.notebook_file import SCRIPT_SUFFIXES, SESSION_FOLDER
+from workshop.notebooks.notebook_file import SESSION_FOLDER
 from workshop.probe.cell_runner import FAILED
 from workshop.runs.process_tree import end, marked
 from workshop.terminal import some_of
@@ -65,45 +67,49 @@ class Magics:
         %{name} [options] train.py --your arguments
         %%{name} [options]
 
-        The options are those of the command: !workshop {"record lines" if name == "lines" else name} --help
+        The options: %{name} --help
         """
         return magic
 
     def _of_script(self, name: str, words: list[str], folder: Path) -> Answer | None:
-        if not words:
-            raise WorkshopError(f"name a script behind %{name}; in its own cell, %%{name} takes what stands below it")
-        at = next((at for at, word in enumerate(words) if word.endswith(SCRIPT_SUFFIXES)), len(words))
-        if HERE in words[:at]:
+        if not (asking := asked(name, words, folder)):
+            return None
+        if asking.here:
             raise WorkshopError(f"{HERE} is for cells; a script has a process of its own in any case")
-        script = words[at] if at < len(words) else words[-1]
-        asking = Asking(name, words[:at], words[at:], folder)
-        return self._answer(asking, f"%{name} {script}", noted(Path(script)))
+        if not asking.script:
+            raise WorkshopError(f"name a script behind %{name}; in its own cell, %%{name} takes what stands below it")
+        says = noted(Path(asking.title), asking.given.get("cells"))
+        return self._answer(asking, f"%{name} {asking.title}", says)
 
-    def _of_cell(self, name: str, options: list[str], body: str, folder: Path) -> Answer | None:
+    def _of_cell(self, name: str, words: list[str], body: str, folder: Path) -> Answer | None:
+        if not (asking := asked(name, words, folder, of_cell=True)):
+            return None
         cell = RanCell(self.so_far.number, f"%%{name}\n{body}")
-        title = f"%%{name}, In [{cell.number}]"
-        if HERE in options:
+        if asking.here:
             if name != "lines":
                 raise WorkshopError(
                     f"%%{name} {HERE} cannot be: it replaces batches, and ends the training, which a kernel would not "
                     f"get over; leave {HERE} out, or take %%lines {HERE}"
                 )
-            rest = [each for each in options if each != HERE]
-            return lines_here(self._shell, self.so_far.ran(), cell, body, rest, folder)
+            if others := asking.words():
+                raise WorkshopError(
+                    f"{others[0]} is not for {HERE}, where the cell runs as it is; leave one of them out"
+                )
+            return lines_here(self._shell, self.so_far.ran(), cell, body, asking)
         before = self.so_far.before(cell)
         session = write_session(folder, [*before, cell])
-        asking = Asking(name, options, [str(session)], folder)
+        asking = replace(asking, script=[str(session)])
         after = [f"after {some_of(f'In [{each.number}]' for each in before)}"] * bool(before)
-        failed = session.with_suffix(FAILED)
-        return self._answer(asking, title, [*after, *noted(session, asking.value("--cells"))], failed)
+        says = [*after, *noted(session, asking.given.get("cells"))]
+        return self._answer(asking, f"%%{name}, In [{cell.number}]", says, session.with_suffix(FAILED))
 
     def _answer(self, asking: Asking, title: str, says: list[str], failed: Path | None = None) -> Answer | None:
-        """Return the answer; an interrupted cell shows it, and fails."""
+        """Return the answer; a cell that was interrupted, or has crashed, shows it, and fails."""
         progress, ended = CellProgress(self._shell, title), "no answer"
         try:
             answer = (lines if asking.name == "lines" else measured)(asking, progress)
             ended = ""
-        except InterruptedCellError as stopped:
+        except (InterruptedCellError, CrashedCellError) as stopped:
             ended = str(stopped)
             if stopped.answer:
                 shown(stopped.answer)

@@ -1,16 +1,19 @@
 """Counts the lines of a cell in the kernel itself, and takes out again what it has put into it."""
 
+import ast
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
-from types import FunctionType
+from inspect import CO_COROUTINE
+from types import CodeType, FunctionType
 from typing import Any
 
+from workshop.errors import WorkshopError
 from workshop.kernel.answer import Answer
+from workshop.kernel.asking import Asking
 from workshop.kernel.cells_so_far import RanCell, write_session
 from workshop.kernel.command_process import shown
-from workshop.kernel.instruments import Asking, lines_of
+from workshop.kernel.instruments import lines_of
 from workshop.line_counts import MAIN, ProcessCounts
 from workshop.line_counts.counted_code import CountedCode
 from workshop.notebooks.notebook_file import read
@@ -34,23 +37,34 @@ def count_here(
 
     Returns:
         the counts, if a line ran; and the exception that has ended it, if one has.
+
+    Raises:
+        WorkshopError: it is no Python, or awaits something outside of functions.
     """
     code_name, transformed = shell.compile.get_code_name, shell.transform_cell
     files = {code_name(each.source, transformed(each.source), each.number): each for each in ran}
     source = "\n" + transformed(body)  # in the first line is the magic
     file = shell.compile.cache(source, cell.number, raw_code=cell.source)
     files[file] = cell
-    code = shell.compile(source, file, "exec")
+    try:
+        codes, value = _codes(shell, source, file), None
+    except SyntaxError as wrong:
+        text = (wrong.text or "").strip()
+        raise WorkshopError(f"In [{cell.number}], line {wrong.lineno}: {wrong.msg}: {text}") from None
     error: BaseException | None = None
     with CodeInPlace(shell.user_ns) as in_place:
         counted = in_place.counted
         in_place.put(each for each in _functions(shell.user_ns) if each.__code__.co_filename in files)
-        code, begin_s = counted.counted(code), time.monotonic()
+        codes, begin_s = [counted.counted(each) for each in codes], time.monotonic()
         try:
-            exec(code, shell.user_ns)
+            for code in codes:
+                value = eval(code, shell.user_ns)  # None of all but an expression
         except (Exception, KeyboardInterrupt) as stopped:
             error = stopped
+            _show_cell_alone(shell, error)
         seconds = time.monotonic() - begin_s
+    if error is None:
+        sys.displayhook(value)
     stats = counted.profiler.get_stats()
     lines = [
         (names[files[path].number], first, name, rows) for (path, first, name), rows in stats.timings.items() if rows
@@ -60,9 +74,29 @@ def count_here(
     return ProcessCounts(MAIN, seconds, stats.unit, lines, sources, version) if lines else None, error
 
 
-def lines_here(
-    shell: Any, ran: Sequence[RanCell], cell: RanCell, body: str, view: Sequence[str], folder: Path
-) -> Answer | None:
+def _codes(shell: Any, source: str, file: str) -> list[CodeType]:
+    """The code of a cell; of its last line apart, if it has a value that IPython would show."""
+    tree = shell.compile.ast_parse(source, file)
+    parts: list[tuple[ast.AST, str]] = [(tree, "exec")]
+    if tree.body and isinstance(last := tree.body[-1], ast.Expr) and not source.rstrip().endswith(";"):
+        tree.body.pop()
+        parts.append((ast.Expression(last.value), "eval"))
+    with shell.compile.extra_flags(ast.PyCF_ALLOW_TOP_LEVEL_AWAIT):
+        codes = [shell.compile(part, file, kind) for part, kind in parts]
+    if any(each.co_flags & CO_COROUTINE for each in codes):
+        raise WorkshopError("%%lines --here cannot await outside of functions; run this cell without the magic")
+    return codes
+
+
+def _show_cell_alone(shell: Any, error: BaseException) -> None:
+    """Have IPython show a traceback that begins in the cell, without what runs it here."""
+    assert error.__traceback__
+    trace = error.__traceback__.tb_next
+    shown: Any = error
+    shown._render_traceback_ = lambda: shell.InteractiveTB.structured_traceback(type(error), error, trace, 0)
+
+
+def lines_here(shell: Any, ran: Sequence[RanCell], cell: RanCell, body: str, asking: Asking) -> Answer | None:
     """Run a cell in the kernel with its lines counted, and return what was counted; None if no line ran.
 
     If the cell ends with an exception, or is interrupted, it is shown what was counted until then.
@@ -72,19 +106,18 @@ def lines_here(
         ran: what has run before the cell.
         cell: the cell.
         body: the cell without the line of its magic.
-        view: options of `workshop lines`.
-        folder: the folder of this cell.
+        asking: how the lines are shown.
     """
     cells = {each.number: each for each in (*ran, cell)}
-    notebook = read(write_session(folder, list(cells.values())))
+    notebook = read(write_session(asking.folder, list(cells.values())))
     names = {each.number: notebook.file_of(each) for each in notebook.cells}
     with LoadMeter() as load:
         counts, error = count_here(shell, body, cell, ran, names)
     answer = None
     if counts:
-        profile = folder / f"In [{cell.number}].lprof"
+        profile = asking.folder / f"In [{cell.number}].lprof"
         write_profile(profile, [counts], [notebook.path.stem], (), load.end())
-        answer = lines_of(profile, view, Asking("lines", [], [], folder))
+        answer = lines_of(profile, asking)
     if error is None:
         return answer
     if answer:
