@@ -49,7 +49,7 @@ with pytest.MonkeyPatch.context() as patch:
     race_of(0.2, patch)
     patch.setattr("workshop.judge.laps.MAX_AT_ONCE", 2)
     patch.setattr("workshop.gate.grown_lines.MIN_PAIRS", 1)
-    patch.setattr("workshop.gate.grown_lines.RUN_S", 0.5)
+    patch.setattr("workshop.gate.grown_lines.RUN_S", 2.0)
     main()
 """
 """The command `workshop`, in which each race is decided by a few short pairs of a made ratio."""
