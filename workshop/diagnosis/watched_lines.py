@@ -23,6 +23,7 @@ OPERATORS = ("torch", "numpy")
 """The libraries whose functions have no weights but those that they are given."""
 
 PRODUCTS = ("matmul", "mm", "bmm", "baddbmm", "addmm", "einsum", "outer", "cdist")
+"""The functions of torch and NumPy that are asked for a product, or for what each pair of rows gives."""
 
 LOOPS = (ast.For, ast.AsyncFor, ast.While)
 COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)

@@ -41,9 +41,7 @@ def wasteful_calls(timeline: Timeline, samples: list[StepSample]) -> tuple[list[
     items = [each for each in samples if each.phase == Phase.DATA_WAIT and not each.is_own]
     samples = [each for each in samples if each.phase != Phase.DATA_WAIT or each.is_own]
     for path, call in calls.paths([(each.path, each.weight_s) for each in samples]):
-        waste = _waste_of(timeline, call)
-        if waste is Waste.LARGE and not calls.is_in_each_step(path[-1]):
-            continue  # how often it is made counts for more
+        waste = _waste_of(timeline, call, calls.is_in_each_step(path[-1]))
         if waste is None:
             continue
         within = _group(timeline, calls, call, waste, samples)
@@ -111,12 +109,13 @@ def _repeated_from(calls: HotCalls, path: Path) -> Path:
     return path[: next((number for number, each in enumerate(times, start=1) if each >= 2.0), len(path))]
 
 
-def _waste_of(timeline: Timeline, call: HotCall) -> Waste | None:
+def _waste_of(timeline: Timeline, call: HotCall, in_each_step: bool) -> Waste | None:
+    """Return what a call does in vain; of what is large and made now and then, how often it is made counts for more."""
     if call.is_same_again:
         return Waste.AGAIN
     if (call.is_on_rows or call.goes_on) and not _is_of_training(timeline, call):
         return Waste.ROWS
-    return Waste.LARGE if call.expands else None
+    return Waste.LARGE if in_each_step and call.expands else None
 
 
 def _group(
