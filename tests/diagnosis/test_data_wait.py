@@ -197,6 +197,15 @@ def test_epochs_are_compared_with_epochs() -> None:
         assert [each.cause for each in found if each.measured] == causes
 
 
+def test_single_items_are_not_blamed_for_what_workers_cost() -> None:
+    """Whole batches are taken without workers: if that alone helps as much, it is the workers."""
+    for alone_ms, causes in ((1.0, ["worker-contention"]), (30.0, ["single-items"])):
+        tried = {0: steps(alone_ms, 10, scatters=(1.0, 1.01) * 5)}
+        measurement = measured(steps(90, 10), steps(0, 10), tried, workers=1)
+        found = diagnose(replace(measurement, whole_batches=steps(1, 10, scatters=(1.0, 1.01) * 5))).findings
+        assert [each.cause for each in found if each.measured][:1] == causes
+
+
 def test_the_other_lines_of_the_function_are_named(capsys: pytest.CaptureFixture[str]) -> None:
     found = diagnose(measured(steps(80, 20), steps(0, 20)))
     [line] = found.findings

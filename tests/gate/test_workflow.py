@@ -39,7 +39,7 @@ for epoch in range(10_000):
         torch.nn.functional.mse_loss(model(inputs), targets).backward()
         optimizer.step()
 """
-SLOWER = DATA.replace("        return torch.full", "        time.sleep(0.01)\n        return torch.full")
+SLOWER = DATA.replace("        return torch.full", "        time.sleep(0.05)\n        return torch.full")
 
 MADE = """#!{python}
 import pytest
@@ -50,9 +50,13 @@ with pytest.MonkeyPatch.context() as patch:
     patch.setattr("workshop.judge.laps.MAX_AT_ONCE", 2)
     patch.setattr("workshop.gate.grown_lines.MIN_PAIRS", 1)
     patch.setattr("workshop.gate.grown_lines.RUN_S", 2.0)
+    patch.setattr("workshop.gate.grown_lines.MIN_SHARE_OF_GROWTH", 0.0)
     main()
 """
-"""The command `workshop`, in which each race is decided by a few short pairs of a made ratio."""
+"""The command `workshop`, in which each race is decided by a few short pairs of a made ratio.
+
+A line need not have a share of the growth that such a race claims. That of the pause is the largest on any machine.
+"""
 
 
 def steps(checkout: Path, event: str, commands: Path) -> list[subprocess.CompletedProcess[str]]:
@@ -98,7 +102,7 @@ def ran(once: Once) -> Path:
 
 
 LEFT = (("status", "--porcelain"), ("worktree", "list"))
-LINE = SLOWER.splitlines().index("        time.sleep(0.01)") + 1
+LINE = SLOWER.splitlines().index("        time.sleep(0.05)") + 1
 
 
 @pytest.mark.slow
@@ -108,7 +112,7 @@ def test_a_pull_request_that_makes_a_step_slower_fails_and_marks_the_line(ran: P
     assert code == 1, said + errors
     annotation, *_, whole = said.splitlines()  # on a busy machine, others may seem to have grown, by less
     assert annotation.startswith(f"::error file=data.py,line={LINE},title=workshop%3A slower-line::")
-    assert "time.sleep(0.01)" in annotation
+    assert "time.sleep(0.05)" in annotation
     assert "slower than train.py of origin/main" in whole
     assert "with changes in 1 file that are not committed" in whole
 

@@ -134,9 +134,15 @@ def _ms_without(loading: Loading, part: float) -> float:
 
 
 def _single_items(loading: Loading) -> list[Finding]:
-    """Batches that are put together from single samples, if it was faster to take each at once."""
+    """Batches that are put together from single samples, if it was faster to take each at once.
+
+    They were taken without workers. Where as much is gained by leaving out the workers alone, it is not the samples.
+    """
     whole, step_ms = loading.measurement.whole_batches, loading.steps.ms_a_step
     if not (whole and loading.loader and _is_real(loading, whole, 1)):
+        return []
+    alone = loading.measurement.with_workers.get(0) if loading.workers else None
+    if alone and alone.ms_a_step < EQUALLY_GOOD * whole.ms_a_step:
         return []
     if (least := gain_of(step_ms, whole.ms_a_step)) < MIN_GAIN:
         return []
