@@ -236,13 +236,31 @@ def test_ctrl_c_keeps_what_was_counted(folder: Path) -> None:
 
 
 def test_what_was_counted_is_written_as_a_script_is_terminated(record: Record, folder: Path) -> None:
-    """SIGTERM ends it at once, without what is done as Python exits."""
-    script = (
-        "import os, signal\n\n\ndef main():\n    for number in range(7):\n        last = number\n    KILL\n\n\nmain()\n"
-    )
-    (folder / "ends.py").write_text(script.replace("KILL", "os.kill(os.getpid(), signal.SIGTERM)"))
+    """SIGTERM ends it at once, without what is done as Python exits. The line that it is in counts, too."""
+    script = """\
+import os, signal, time
+
+
+def main():
+    for number in range(7):
+        last = number
+    dies()
+
+
+def dies():
+    time.sleep(0.1)
+    os.kill(os.getpid(), signal.SIGTERM)
+
+
+main()
+"""
+    (folder / "ends.py").write_text(script)
     record("ends.py", code=143)
-    assert hits(line_profile.read(folder / "ends.py.lprof").functions, "main")[:2] == [8, 7]
+    profile = line_profile.read(folder / "ends.py.lprof")
+    assert hits(profile.functions, "main") == [8, 7, 1]
+    assert hits(profile.functions, "dies") == [1, 1]
+    (calls_it,) = (line for each in profile.functions if each.name == "main" for line in each.lines if line.hits == 1)
+    assert calls_it.seconds >= 0.1
 
 
 SPAWNS = """\

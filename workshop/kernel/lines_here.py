@@ -65,7 +65,7 @@ def count_here(
         seconds = time.monotonic() - begin_s
     if error is None:
         sys.displayhook(value)
-    stats = counted.profiler.get_stats()
+    stats = counted.stats()
     lines = [
         (names[files[path].number], first, name, rows) for (path, first, name), rows in stats.timings.items() if rows
     ]

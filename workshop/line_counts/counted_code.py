@@ -1,11 +1,14 @@
 """Code whose lines are counted in this process: what runs in its place, and what it has counted."""
 
 import sys
+from contextlib import suppress
 from inspect import CO_OPTIMIZED
+from time import monotonic  # the script may replace that of the module
+from traceback import walk_stack
 from types import CellType, CodeType, FunctionType
 from typing import Any
 
-from line_profiler import LineProfiler
+from line_profiler import LineProfiler, LineStats
 
 MONITORING: Any = getattr(sys, "monitoring", None)
 """How Python reports the lines that run, from 3.12 on."""
@@ -63,6 +66,20 @@ class CountedCode:
         self.originals[id(code)] = original
         self._count_here(code)
         return code
+
+    def stats(self) -> LineStats:
+        """What was counted so far; a line that this thread is in the middle of counts as if it ended now."""
+        stats, now = self.profiler.get_stats(), int(monotonic() / self.profiler.timer_unit)
+        running = {frame.f_code for frame, _ in walk_stack(None)}
+        with suppress(KeyError):  # nothing was counted in this thread
+            for code, last in self.profiler.last_time.items():
+                if code in running:
+                    key, number = (code.co_filename, code.co_firstlineno, code.co_qualname), last["f_lineno"]
+                    lines = {line: (hits, time) for line, hits, time in stats.timings[key]}
+                    hits, time = lines.get(number, (0, 0))
+                    lines[number] = hits + 1, time + now - last["time"]
+                    stats.timings[key] = sorted((line, *counted) for line, counted in lines.items())
+        return stats
 
     def _is_wanted(self, code: CodeType) -> bool:
         """Whether this is a function or the body of a module; the line of a comprehension has its time anyway."""

@@ -129,7 +129,7 @@ class LineCounter:
         if earlier_cells.are_running:
             return
         with self.writing:
-            stats = self.code.profiler.get_stats()
+            stats = self.code.stats()
             lines = [(*function, lines) for function, lines in stats.timings.items() if lines]
             if lines:
                 seconds = monotonic() - self.began_s
