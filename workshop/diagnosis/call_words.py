@@ -1,5 +1,7 @@
 """What hot calls do, in words, and what to do about it."""
 
+from dataclasses import replace
+
 from workshop.diagnosis.hot_calls import MUCH, TELLING_BYTES, HotCall, HotCalls
 from workshop.diagnosis.user_lines import Path
 from workshop.notebooks.cell_places import line_of
@@ -97,7 +99,8 @@ def often(call: HotCall) -> tuple[Cause, str]:
     if call.longer and call.goes_on:
         return GOES_ON, GOES_ON.words.format(times=call.times, given=_in_words(call.longer))
     if call.series:
-        return TINY_OPERATORS, SERIES.format(layer=call.series, times=call.times)
+        # The operators of such a layer are long by what each call of them prepares, which the launches do not count.
+        return replace(TINY_OPERATORS, half=None), SERIES.format(layer=call.series, times=call.times)
     cause = TINY_OPERATORS if call.has_rows else ON_NUMBERS
     return cause, cause.words.format(times=call.times, rows=_rows(call))
 
