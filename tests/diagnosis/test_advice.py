@@ -9,14 +9,17 @@ import torch
 
 from workshop.diagnosis.call_words import (
     AGAIN_BY_ROW,
+    ARRAYS,
     COPIES,
     GOES_ON,
     KEPT,
     LARGE_INTERMEDIATE,
+    LONGER,
     ON_NUMBERS,
     SAME_AGAIN,
     SHRINKS,
     TINY_OPERATORS,
+    WRITES,
 )
 from workshop.diagnosis.causes.data_wait import COLLATES, DRAWS, NO_DRAWS, SINGLE_ITEMS, SLOW_COLLATE, SLOW_ITEM
 from workshop.diagnosis.causes.other_work import OWN_WORK
@@ -347,6 +350,20 @@ SPARSE = {
 }
 DOUBLE = LOOP.replace("data = ", "model.double()\ndata = ").replace("(x)", "(x.double())")
 
+RECALLED = """
+import numpy
+rows = [numpy.random.default_rng(each).random(6, dtype=numpy.float32) for each in range(24)]
+model = nn.Linear(6, 3)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for step in range(6):
+    states = tuple(rows[4 * step : 4 * step + 4])
+    optimizer.zero_grad()
+    model(torch.tensor(states)).square().mean().backward()
+    optimizer.step()
+"""
+SAVED = "    torch.save(model.state_dict(), io.BytesIO())\n"
+MEASURED = "    seen.append(loss.item())\n    worst = max(seen)\n"
+
 TAKEN: dict[str, Advice] = {
     "unused-gradients": Advice(GAN, DETACHED),
     "unused-gradients, leads on": Advice(ACTOR, FROZEN),
@@ -383,6 +400,17 @@ TAKEN: dict[str, Advice] = {
         LOOP + "    gc.collect()\n", {"    gc.collect()\n": "    gc.get_freeze_count() or gc.freeze()\ngc.unfreeze()\n"}
     ),
     "single-items": Advice(LOOP, AT_ONCE),
+    "arrays": Advice(RECALLED, {"torch.tensor(states)": "torch.from_numpy(numpy.stack(states))"}),
+    "writes": Advice(
+        "import io" + LOOP + SAVED,
+        {SAVED: "torch.save(model.state_dict(), io.BytesIO())\n"},
+        says="Written less often, less is kept",
+    ),
+    "longer": Advice(
+        "seen = []" + LOOP + MEASURED,
+        {"    worst = max(seen)": "worst = max(seen)"},
+        says="do that once in the end",
+    ),
     "copies": Advice(MEMORY, JOINED_ONCE),
     "shrinks": Advice(REPLAY, PART_FIRST, says="take the part first"),
     "kept": Advice(POSITIONS, CHOSEN_FIRST, says="where each row is computed by itself"),
@@ -409,6 +437,9 @@ SENTENCES = {
     "kept": KEPT,
     "shrinks": SHRINKS,
     "collates": COLLATES,
+    "arrays": ARRAYS,
+    "writes": WRITES,
+    "longer": LONGER,
     "no-draws": NO_DRAWS,
     "draws": DRAWS,
     "rows again": AGAIN_BY_ROW,

@@ -15,8 +15,8 @@ SAME_AGAIN = Cause(
 )
 TINY_OPERATORS = Cause(
     "tiny-operators",
-    "This runs {times:.0f} times a step, each time on {rows}: unless a run needs what the one before has made, call it "
-    "once for all of them.",
+    "This runs {times:.0f} times {during}, each time on {rows}: unless a run needs what the one before has made, "
+    "call it once for all of them.",
     half=Half.LAUNCHES,
 )
 
@@ -37,12 +37,22 @@ AGAIN_BY_ROW = (
 
 GOES_ON = Cause(
     "growing-input",
-    "This runs {times:.0f} times a step, each time on more: {given} at last. What was there in the run before is gone "
-    "through again: where a layer can go on from a state, keep that, and give it only what is new.",
+    "This runs {times:.0f} times {during}, each time on more: {given} at last. What was there in the run before is "
+    "gone through again: where a layer can go on from a state, keep that, and give it only what is new.",
 )
 
 INSIDE = " In it, line {line} takes most{says}."
-LONGER = " `{name}` is longer each time: where this goes through all of it, go on from what it has made before."
+LONGER = (
+    " `{name}` is longer each time: where this goes through all of it, do that once in the end, or go on from what it "
+    "has made before."
+)
+
+ARRAYS = (
+    " torch goes through the {number} arrays of `{name}` number by number: join them first, as in "
+    "torch.from_numpy(numpy.stack({name}))."
+)
+
+WRITES = " It writes {size} to files each time. Written less often, less is kept."
 
 SHRINKS = " It makes {made} of {given}: where that is a part of it, take the part first."
 
@@ -50,8 +60,8 @@ COPIES = " It copies all of `{name}` ({whole}) to add {added}: append to a list,
 
 ON_NUMBERS = Cause(
     "own-work",
-    "This runs {times:.0f} times a step, each time on single numbers, such as {rows}: operators on whole arrays do all "
-    "of them in a few calls.",
+    "This runs {times:.0f} times {during}, each time on single numbers, such as {rows}: operators on whole arrays do "
+    "all of them in a few calls.",
 )
 SERIES = (
     "This gives `{layer}` one step of a series at a time, {times:.0f} times a step of the training: give it all of the "
@@ -94,15 +104,20 @@ def same(call: HotCall, is_called: bool = False) -> str:
     return SAME_AGAIN.words.format(often=often, what=what, made=", ".join(map(_in_words, call.made[:2])), advice=advice)
 
 
-def often(call: HotCall) -> tuple[Cause, str]:
-    """Return the cause of a call that is made for one row, or one number, at a time, and what is said of it."""
+def often(call: HotCall, during: str = "a step") -> tuple[Cause, str]:
+    """Return the cause of a call that is made for one row, or one number, at a time, and what is said of it.
+
+    Args:
+        call: the call.
+        during: what it is made in so many times.
+    """
     if call.longer and call.goes_on:
-        return GOES_ON, GOES_ON.words.format(times=call.times, given=_in_words(call.longer))
+        return GOES_ON, GOES_ON.words.format(times=call.times, during=during, given=_in_words(call.longer))
     if call.series:
         # The operators of such a layer are long by what each call of them prepares, which the launches do not count.
         return replace(TINY_OPERATORS, half=None), SERIES.format(layer=call.series, times=call.times)
     cause = TINY_OPERATORS if call.has_rows else ON_NUMBERS
-    return cause, cause.words.format(times=call.times, rows=_rows(call))
+    return cause, cause.words.format(times=call.times, during=during, rows=_rows(call))
 
 
 def _rows(call: HotCall) -> str:
@@ -125,7 +140,7 @@ def large(call: HotCall, readers: list[HotCall]) -> str:
 
 
 def wasted(calls: HotCalls, frame: Frame) -> str:
-    """Say what a line copies to add to it, or of what large thing it, or the next line, keeps a small part."""
+    """Say what a line does in vain: what it copies, makes too much of, or goes through again, and what it writes."""
     call = calls.at(frame)
     if call and (each := call.copied):
         return COPIES.format(name=each.name, whole=in_bytes(each.size), added=in_bytes(each.grown[1] / each.grown[0]))
@@ -135,6 +150,12 @@ def wasted(calls: HotCalls, frame: Frame) -> str:
         return KEPT.format(made=_named(made), whole=whole, line=after.seen.line, part=part)
     if call and (both := call.shrinks):
         return SHRINKS.format(made=in_bytes(both[0].size), given=in_bytes(both[1].size))
+    if call and (each := call.arrays):
+        return ARRAYS.format(number=each.length, name=each.name)
+    if call and call.writes_files:
+        return WRITES.format(size=in_bytes(call.seen.written))
+    if call and (each := call.longer) and each.size >= TELLING_BYTES:
+        return LONGER.format(name=each.name)
     return ""
 
 
@@ -144,9 +165,7 @@ def inside(calls: HotCalls, line: Path, paths: list[tuple[Path, float]]) -> str:
     found = calls.at(frame) if frame else None
     if frame is None or found is None:
         return ""
-    longer = found.longer
-    goes_on = LONGER.format(name=longer.name) if longer and longer.size >= TELLING_BYTES else ""
-    return INSIDE.format(line=found.place[1], says=says(found)) + (wasted(calls, frame) or goes_on)
+    return INSIDE.format(line=found.place[1], says=says(found)) + wasted(calls, frame)
 
 
 def in_bytes(size: float) -> str:

@@ -8,8 +8,17 @@ from dataclasses import dataclass
 
 from workshop.diagnosis.samples import Observations
 from workshop.diagnosis.user_lines import Path, Place, place_of
-from workshop.diagnosis.watched_lines import carried, following, goes_round, multiplies, needed, watched_line
-from workshop.probe.observations import LargestMade, LineRuns, Operand
+from workshop.diagnosis.watched_lines import (
+    carried,
+    converted,
+    following,
+    goes_round,
+    multiplies,
+    needed,
+    reader_behind,
+    watched_line,
+)
+from workshop.probe.observations import ARRAYS, LargestMade, LineRuns, Operand
 from workshop.profiles.stacks import Frame
 
 NOTHING = Operand("", "", 0, 0, False, 0, (0, 0), (0, 0))
@@ -176,6 +185,11 @@ class HotCall:
         same = [each for each in self.seen.reads if each.memory == made.memory != 0 or each.name == made.name]
         return any(2 * each.size > made.size for each in same) and self.is_plain
 
+    def picks_of(self, whole: Operand) -> bool:
+        """Return whether all that it reads of something are some of its entries."""
+        line = watched_line(*self.place)
+        return line is not None and any(each.startswith(f"{whole.name}[") for each in line.reads)
+
     @property
     def series(self) -> str:
         """The name of a recurrent layer that it gives one step at a time; empty if there is none."""
@@ -230,6 +244,17 @@ class HotCall:
         return (made, given) if made and given and MUCH * made.size < given.size else None
 
     @property
+    def arrays(self) -> Operand | None:
+        """The arrays of which it makes a tensor number by number, if there are such."""
+        given, known = converted(*self.place), [each for each in self.seen.reads if each.form.endswith(ARRAYS)]
+        return max((each for each in known if each.name in given), key=lambda each: each.size, default=None)
+
+    @property
+    def writes_files(self) -> bool:
+        """Whether a run writes more to files than what measures it, or a line of a log."""
+        return self.seen.written > SMALL_BYTES
+
+    @property
     def copied(self) -> Operand | None:
         """What it copies to add a little to it, if there is such."""
         tensors = [each for each in self.made if "[" in each.form and 2 * each.longer[0] > each.longer[1] >= MUCH]
@@ -250,7 +275,8 @@ def _is_entry(part: Operand, whole: Operand) -> bool:
     """Whether it is one row or entry of something: of a tensor, one that is as long along all other dimensions."""
     shapes = [_shape(part), _shape(whole)]
     is_row = not whole.memory or shapes[0] in (shapes[1][1:] or [""], ["1", *shapes[1][1:]])
-    return part.name.startswith(f"{whole.name}[") and whole.length > 0 and is_row
+    is_list = not whole.form.startswith("dict")
+    return part.name.startswith(f"{whole.name}[") and whole.length > 0 and is_row and is_list
 
 
 class HotCalls:
@@ -291,14 +317,16 @@ class HotCalls:
         return next((path[-1] for path, _ in self.paths(within)), None)
 
     def kept_of(self, frame: Frame) -> tuple[Operand, HotCall, int] | None:
-        """Return what a line makes of which the next one keeps a part, that next one, and the bytes of that part."""
-        call, behind = self.at(frame), following(*place_of(frame))
-        after = self._seen.get((frame.path, behind.lineno)) if behind else None
+        """Return what a line makes of which its reader keeps a part, that reader, and the bytes of that part."""
+        call, behind = self.at(frame), reader_behind(*place_of(frame))
+        after = self._seen.get((frame.path, behind)) if behind else None
         if call is None or after is None:
             return None
         for made in call.made:
             kept = [each for each in (*after.seen.reads, *after.seen.writes) if each.memory == made.memory != 0]
             least = min((each.size for each in kept), default=made.size)
+            if least == made.size and after.picks_of(made) and after.made:
+                least = sum(each.size for each in after.made)
             if least < made.size / 2:
                 return made, after, least
         return None

@@ -25,6 +25,9 @@ OPERATORS = ("torch", "numpy")
 PRODUCTS = ("matmul", "mm", "bmm", "baddbmm", "addmm", "einsum", "outer", "cdist")
 """The functions of torch and NumPy that are asked for a product, or for what each pair of rows gives."""
 
+CONVERTERS = ("torch.tensor", "torch.as_tensor", "torch.Tensor", "torch.FloatTensor", "torch.LongTensor")
+"""What makes a tensor of a sequence by going through all of its numbers, one after the other."""
+
 LOOPS = (ast.For, ast.AsyncFor, ast.While)
 COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 
@@ -56,7 +59,7 @@ def _hot_lines(
     for place, weight_s in weights.items():
         together[loops[place]] += weight_s
     hot = [place for place, _ in weights.most_common() if together[loops[place]] >= MIN_SHARE_OF_STEP * of_s]
-    behind = [(path, each.lineno) for path, line in hot if (each := following(path, line))]
+    behind = [(path, at) for path, line in hot if (at := reader_behind(path, line))]
     return tuple(filter(None, (watched_line(*place) for place in dict.fromkeys([*hot, *behind]))))
 
 
@@ -97,6 +100,21 @@ def following(path: str, line: int) -> ast.stmt | None:
             both = block[block.index(each) :][:2]
             return None if len(both) < 2 or any(hasattr(one, "body") for one in both) else both[1]
     return None
+
+
+@cache
+def reader_behind(path: str, line: int) -> int | None:
+    """Return the line of the first statement behind one, in the same block, that reads what it makes; else the next."""
+    watched, behind = watched_line(path, line), following(path, line)
+    if watched is None or behind is None:
+        return None
+    ways = tuple(f"{each}{mark}" for each in watched.writes for mark in ("[", "."))
+    block = next(block for each, block in _statements(source_of(path).tree) if each is behind)
+    for each in block[block.index(behind) :]:
+        read = None if hasattr(each, "body") else watched_line(path, each.lineno)
+        if read and any(name in watched.writes or name.startswith(ways) for name in read.reads):
+            return each.lineno
+    return behind.lineno
 
 
 def loop_around(path: str, line: int) -> ast.stmt | None:
@@ -166,6 +184,13 @@ def multiplies(path: str, line: int) -> bool:
         or (isinstance(node, ast.Call) and ast.unparse(node.func).rpartition(".")[2] in PRODUCTS)
         for node in ast.walk(statement_of(path, line) or ast.Pass())
     )
+
+
+@cache
+def converted(path: str, line: int) -> frozenset[str]:
+    """Return what a statement hands over to be made a tensor."""
+    calls = [each for each in ast.walk(statement_of(path, line) or ast.Pass()) if isinstance(each, ast.Call)]
+    return frozenset(ast.unparse(each.args[0]) for each in calls if each.args and ast.unparse(each.func) in CONVERTERS)
 
 
 @cache

@@ -9,7 +9,9 @@ import os
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from inspect import CO_GENERATOR
+from statistics import median
 from time import monotonic  # the script may replace that of the module
 from types import CodeType, FrameType
 from typing import Any, TypeAlias
@@ -39,7 +41,7 @@ class _Run:
 
     def __init__(self, reads: dict[str, KeptOperand], drawn: dict[str, int]) -> None:
         self.reads, self.writes = reads, dict[str, KeptOperand]()
-        self.drawn, self.is_over = drawn, False
+        self.drawn, self.is_over, self.written = drawn, False, _written()
 
 
 class _Statement:
@@ -51,6 +53,7 @@ class _Statement:
         self.steps = self.runs = self.in_step = 0
         self.turns: Counter[int] = Counter()  # by the instruction that a loop inside of it comes back to
         self.draws = self.with_gradients = False
+        self.written = list[int]()  # the bytes of each run
         self.present = list[_Run]()
         self._operands: dict[tuple[bool, str], _OperandRuns] = {}
 
@@ -186,6 +189,7 @@ class HotLines(Watcher):
                 draws=each.draws,
                 with_gradients=each.with_gradients,
                 trainer=self._trainer,
+                written=int(median(each.written)) if each.written else 0,
             )
 
     def _stop(self) -> None:
@@ -270,6 +274,7 @@ class HotLines(Watcher):
         if statement.line.writes == ("return",) and (result := kept(returned)) is not None:
             run.writes["return"] = result
         statement.draws |= names_of_states() != run.drawn
+        statement.written.append(_written() - run.written)
         run.is_over = True
         self._looked_s += monotonic() - begin
 
@@ -351,6 +356,13 @@ def _looked_at(names: list[tuple[str, ast.expr]], frame: FrameType) -> dict[str,
             if operand is not None:
                 found[name] = operand
     return found
+
+
+def _written() -> int:
+    """Return the bytes that this process has written to files so far; 0 where the system does not tell."""
+    with suppress(OSError, ValueError), open("/proc/self/io", encoding="ascii") as file:
+        return int(next(line for line in file if line.startswith("wchar:")).split()[1])
+    return 0
 
 
 def _is_captured() -> bool:

@@ -11,6 +11,8 @@ from typing import Any, NamedTuple, TypeAlias
 import torch
 from torch import nn
 
+from workshop.probe.observations import ARRAYS
+
 SAMPLE = 4096
 """The number of values, at most, that are kept of a tensor, beside the sum of all."""
 
@@ -245,7 +247,7 @@ def _of_container(value: Any, deep: int) -> KeptOperand:
     size = sum(each.size for each in known if each.form not in TEXTS) * len(value) // max(len(few), 1)
     digests = tuple(each.digest if each else None for each in parts)
     digest = None if any(each is None for each in digests) else (len(value), *digests)
-    form = f"{type(value).__name__} of {len(value)}"
+    form = f"{type(value).__name__} of {len(value)}{ARRAYS * (bool(few) and all(map(_is_array, few)))}"
     memory = known[0].memory if known else 0
     return KeptOperand(form, size, len(value), any(each.learned for each in known), memory, digest)
 

@@ -121,6 +121,10 @@ class BackwardPass(Event):
     The stack is empty where torch does not know it."""
 
 
+ARRAYS = " arrays"
+"""The end of the form of a container of NumPy's arrays, such as "list of 24 arrays"."""
+
+
 @dataclass(frozen=True)
 class Operand:
     """What a statement reads or writes: a tensor, an array, a number, a text, or a container of such."""
@@ -170,6 +174,8 @@ class LineRuns(Event):
     """Whether gradients were switched on in a run."""
     trainer: int
     """The process that trains: another than this one, if a copy of that has loaded batches. Each is a step, then."""
+    written: int = 0
+    """The bytes that this process writes to files in a run; 0 where that is not known."""
 
 
 @dataclass(frozen=True)

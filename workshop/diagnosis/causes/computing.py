@@ -85,7 +85,7 @@ def _of_call(
             calling = path if call.is_same_each_step else _repeated_from(calls, path)
             cause, words = SAME_AGAIN, same(call, is_called=calling != path)
         case Waste.ROWS:
-            cause, words = often(clearest)
+            cause, words = often(clearest, "a step" if calls.is_in_each_step(path[-1]) else "in each step that does it")
         case Waste.LARGE:
             cause, words = LARGE_INTERMEDIATE, large(call, calls.readers(call))
     saved = call.saved if waste is not Waste.LARGE else 1.0

@@ -27,6 +27,7 @@ SLOW_COLLATE = Cause(
     "slow-collate",
     "This joins the items of a batch: do it for all of them at once, or as each is loaded.",
 )
+IN_COLLATE = "This is called as the items of a batch are joined{says}: make it cheaper.{wasted}"
 COLLATES = "This joins the items of a batch{says}: do it for all of them at once, or as each is loaded.{wasted}"
 SINGLE_ITEMS = Cause(
     "single-items",
@@ -116,7 +117,8 @@ def _what_it_does(calls: HotCalls, line: HotLine, collates: bool, paths: list[tu
     if seen and seen.is_same_again:
         return same(seen)
     if seen and collates:
-        return COLLATES.format(says=says(seen), wasted=rest)
+        is_called = sum(not frame.name.startswith("<") for frame in line.path) > 1
+        return (IN_COLLATE if is_called else COLLATES).format(says=says(seen), wasted=rest)
     if seen and seen.is_on_rows and (loop_around(*seen.place) or not seen.is_run_often):  # each item is made by itself
         return often(seen)[1] + rest
     draws = seen and (seen.seen.draws or any(each.form in ("Generator", "Random") for each in seen.seen.reads))
