@@ -263,6 +263,24 @@ def test_two_lines_of_a_loop_are_one_finding(tmp_path: Path) -> None:
     assert found.together == pytest.approx(0.7 / 1.2, rel=0.01)
 
 
+def test_a_sample_taken_as_a_step_of_the_optimizer_ended_says_nothing_of_its_line(tmp_path: Path) -> None:
+    """Two lines of a metric are one call, though one of them seems to have trained once."""
+    script = tmp_path / "mine.py"
+    script.write_text("optimizer.step()\nmetric()\ndef metric():\n    rank()\n    sort()\n")
+    main, metric = "<module>", "metric"
+    ways = {1: (main, Phase.OPTIMIZER), 4: (metric, Phase.OTHER), 5: (metric, Phase.OTHER)}
+    samples = []
+    for number in range(40):
+        for at, (line, (function, phase)) in enumerate(ways.items()):
+            called = [] if function == main else [Frame(metric, str(script), line)]
+            stack = (Frame(main, str(script), 1 if function == main else 2), *called)
+            samples.append(Sample(number + 0.3 * at + 0.3, 0.3, 1, Role.TRAINING, str(phase), stack))
+    stray = Sample(39.95, 0.01, 1, Role.TRAINING, str(Phase.OPTIMIZER), samples[1].stack)
+    steps = made_steps({Phase.OTHER: 600, Phase.OPTIMIZER: 400}, 40)
+    (found,) = other_work_findings(Measurement(steps, observations=Observations([*samples, stray])))
+    assert (found.line, found.together) == (2, pytest.approx(0.6, rel=0.02))
+
+
 def test_growth_is_told_from_outliers_and_from_a_machine_that_becomes_busy() -> None:
     dice = np.random.default_rng(0)
     growing = np.linspace(0.02, 0.07, 58) * dice.uniform(0.95, 1.05, 58)

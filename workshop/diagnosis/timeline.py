@@ -22,6 +22,9 @@ LIBRARY: dict[str, str] = {
 }
 """The folder of what a phase is spent in by itself; the script's own lines may be called in it, as by hooks."""
 
+STRAY = 0.01
+"""Share of the time of backward passes and optimizers, at most, that says nothing of a line: as of samples that were
+taken as these just ended."""
 
 UNLIKE_TRACED = (Phase.DATA_WAIT, Phase.BACKWARD, Phase.VALIDATION)
 """Phases whose samples are not compared with traced steps: these take batches from memory, tell the thread of a
@@ -111,9 +114,12 @@ class Timeline:
 
     @cached_property
     def _of_training(self) -> list[Path]:
-        """The ways to the backward pass and the optimizer's step."""
-        trains = (Phase.BACKWARD, Phase.OPTIMIZER)
-        return [each.path for each in self.samples if each.phase in trains and not each.is_own]
+        """The ways to the backward pass and the optimizer's step, but for stray ones."""
+        weights: Counter[Path] = Counter()
+        for each in self.samples:
+            if each.phase in (Phase.BACKWARD, Phase.OPTIMIZER) and not each.is_own:
+                weights[each.path] += each.weight_s  # type: ignore[assignment]
+        return [path for path, weight_s in weights.items() if weight_s > STRAY * weights.total()]
 
     def trains_within(self, path: str, first: int, last: int) -> bool:
         """Return whether backward passes or optimizer steps come from some lines of a file."""
@@ -132,13 +138,12 @@ class Timeline:
         """
         observations = self.measurement.observations
         trains = {frame for way in self._of_training for frame in way}
+        of_lines: Counter[Frame] = Counter()
+        for each in observations.backward_passes:
+            for seconds, _, stack in each.parts:
+                of_lines.update(dict.fromkeys(observations.user_frames_of(stack)[-1:], seconds))
         return {
-            frame
-            for each in observations.backward_passes
-            for seconds, _, stack in each.parts
-            if seconds > 0
-            for frame in observations.user_frames_of(stack)[-1:]
-            if frame not in trains
+            frame for frame, seconds in of_lines.items() if seconds > STRAY * of_lines.total() and frame not in trains
         }
 
     def computes(self, sample: StepSample) -> bool:
