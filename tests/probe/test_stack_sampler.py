@@ -17,7 +17,7 @@ from workshop.diagnosis.samples import Sample, read_observations
 from workshop.probe import stack_sampler
 from workshop.probe.event_file import EventFile
 from workshop.probe.garbage import no_collections
-from workshop.probe.internals import frames_of
+from workshop.probe.internals import frames_of, sites_of
 from workshop.probe.observations import Role
 from workshop.probe.stack_sampler import StackSampler, stack_here
 
@@ -163,6 +163,8 @@ def test_no_garbage_is_looked_for_while_frames_are_read() -> None:
     gc.set_threshold(1)
     try:
         frames = list(frames_of(thread.ident or 0))
+        assert sites_of(thread.ident or 0) == [(each.f_code, each.f_lasti) for each in frames]
+        assert sites_of(0) == [], "no such thread"
         assert gc.isenabled()
         with no_collections():
             assert len(list(frames_of(thread.ident or 0))) == len(frames) > 100

@@ -5,9 +5,11 @@ import dataclasses
 import inspect
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cache
-from types import FrameType
+from itertools import accumulate, chain, repeat
+from operator import attrgetter, call, itemgetter
+from types import CodeType, FrameType
 from typing import Any, NamedTuple
 
 from workshop.probe.garbage import no_collections
@@ -309,6 +311,21 @@ def frames_of(thread: int) -> Iterator[FrameType]:
         while frame is not None:
             yield frame
             frame = frame.f_back
+
+
+_SITE = attrgetter("f_code", "f_lasti")
+
+
+def sites_of(thread: int) -> list[tuple[CodeType, int]]:
+    """Return where another thread is, by the code and the instruction of its frames, innermost first; else nothing.
+
+    One call of C code reads all of them, in which that thread cannot go on: its frames would be of different moments.
+    """
+    found: list[tuple[CodeType, int]] = []
+    innermost = map(itemgetter(thread), map(call, (sys._current_frames,)))
+    with no_collections(), suppress(KeyError, AttributeError):  # there is no such thread; behind the last frame is None
+        found.extend(map(_SITE, accumulate(chain(innermost, repeat("f_back")), getattr)))
+    return found
 
 
 def frame_above(skipped: int) -> FrameType:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from workshop.probe import earlier_cells
 from workshop.probe.event_file import EventFile
-from workshop.probe.internals import WORKER_LOOP, frame_above, frames_of, worker_argument
+from workshop.probe.internals import WORKER_LOOP, frame_above, sites_of, worker_argument
 from workshop.probe.listener import Listener
 from workshop.probe.observations import Role, StackSamples, WireFrame
 from workshop.probe.process_end import at_process_end
@@ -118,8 +118,7 @@ class StackSampler:
 
     def _sample(self) -> None:
         main, role, phase = self._main()
-        # The thread goes on while its stack is gone through: what it is in comes first.
-        if sites := [(each.f_code, each.f_lasti) for each in frames_of(main)]:
+        if sites := sites_of(main):
             self._samples.append((monotonic(), role, phase, self._number_of_stack(sites)))
 
     def _number_of_stack(self, sites: list[Site]) -> int:
