@@ -30,6 +30,10 @@ MAX_RUNS = 32
 MAX_LOOK_S = 0.1
 """Runs of a line in a step whose operands are looked at, and seconds of a step for all of that, at most."""
 
+COPIES_VARIABLES = sys.version_info < (3, 13)
+"""Whether Python copies the variables of a frame to call a trace function, and keeps the copy. Later ones do not, and
+3.13.0 crashes where those of a generator that is over are asked for (cpython#125723)."""
+
 LOADED = 4
 """The batches whose loading is watched."""
 
@@ -198,7 +202,8 @@ class HotLines(Watcher):
             sys.settrace(None)
         for frame in self._frames.values():
             frame.f_trace = None
-            locals_of(frame)
+            if COPIES_VARIABLES:
+                locals_of(frame)
         self._frames.clear()
 
     def on_step_end(self, steps: int) -> None:
@@ -223,8 +228,8 @@ class HotLines(Watcher):
     def _enter(self, frame: FrameType, event: str, _: Any) -> Trace | None:
         """Return what traces the lines of a frame, if some are watched; generators that are resumed come here again."""
         code = frame.f_code
-        if code.co_flags & CO_GENERATOR and self._is_on:
-            self._frames[id(frame)] = frame  # Python before 3.13 has made a copy of its variables for this call
+        if code.co_flags & CO_GENERATOR and self._is_on and COPIES_VARIABLES:
+            self._frames[id(frame)] = frame
         if code.co_filename not in self._files:
             return None
         if os.getpid() != self._pid or not self._is_on:  # forked, as a worker, or given up
