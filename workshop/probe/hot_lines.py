@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from inspect import CO_GENERATOR
+from io import FileIO  # the script may replace `open`
 from statistics import median
 from time import monotonic  # the script may replace that of the module
 from types import CodeType, FrameType
@@ -365,8 +366,8 @@ def _looked_at(names: list[tuple[str, ast.expr]], frame: FrameType) -> dict[str,
 
 def _written() -> int:
     """Return the bytes that this process has written to files so far; 0 where the system does not tell."""
-    with suppress(OSError, ValueError), open("/proc/self/io", encoding="ascii") as file:
-        return int(next(line for line in file if line.startswith("wchar:")).split()[1])
+    with suppress(OSError), FileIO("/proc/self/io") as file:
+        return int(next(line for line in file if line.startswith(b"wchar:")).split()[1])
     return 0
 
 
