@@ -31,6 +31,7 @@ def test_the_page_has_its_height_and_the_colours_around_it(
         f'<!DOCTYPE html><link rel="icon" href="data:,"><body style="color: {colour}">{shown}'
     )
     with visited(browser, file) as page:
+        page.wait_for_function("document.querySelectorAll('iframe')[1].getBoundingClientRect().height > 600")
         short, long = (frame.bounding_box()["height"] for frame in page.query_selector_all("iframe"))
         assert 50 < short < 300
         assert long == 682, "with its border; the rest is scrolled"
