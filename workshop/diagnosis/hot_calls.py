@@ -186,7 +186,7 @@ class HotCall:
         return any(2 * each.size > made.size for each in same) and self.is_plain
 
     def picks_of(self, whole: Operand) -> bool:
-        """Return whether all that it reads of something are some of its entries."""
+        """Return whether it reads entries of something by an index."""
         line = watched_line(*self.place)
         return line is not None and any(each.startswith(f"{whole.name}[") for each in line.reads)
 
