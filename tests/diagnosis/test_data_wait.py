@@ -244,6 +244,24 @@ def test_what_an_item_s_line_was_seen_to_do_is_said(runs: dict[str, Any], words:
     assert found.words.startswith(words)
 
 
+@pytest.mark.parametrize("is_called", [False, True])
+def test_what_is_called_for_each_item_of_a_batch_is_not_said_to_join_them(is_called: bool) -> None:
+    collate = Frame("collate", "/me/train.py", 5)
+    stack = (
+        (LOADER, collate, Frame("augment", "/me/train.py", 7))
+        if is_called
+        else (LOADER, Frame("collate", "/me/train.py", 7))
+    )
+    line = {"file": "/me/train.py", "line": 7, "steps": 4, "runs": 128, "turns": 0, "draws": False, "trainer": 1}
+    of_line = LineRuns(0.0, 2, 1, reads=(PICTURE,), writes=(), with_gradients=True, **line)  # type: ignore[arg-type]
+    measurement = measured(steps(80, 20), steps(0, 20), workers=1)
+    samples = [replace(each, stack=stack) for each in measurement.observations.samples]
+    observations = replace(measurement.observations, samples=samples, line_runs=[of_line])
+    (found,) = diagnose(replace(measurement, observations=observations)).findings
+    assert found.cause == "slow-collate"
+    assert found.words.startswith("This is called as the items" if is_called else "This joins the items")
+
+
 @pytest.mark.parametrize(
     ("scatters", "causes"),
     [
